@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test uncompiled slow thorough fuzz wheel wheel-test newest research nightly lint bench docs docs-links clean
+.PHONY: demo test uncompiled slow thorough fuzz wheel wheel-test newest research nightly lint bench docs docs-links pictures clean
 
 demo: $(VENV)/.demo
 	$(BIN)/streamddcrp demo --out demo
@@ -61,6 +61,12 @@ lint: $(VENV)/.lint
 # The site, in docs/_build; a warning is an error.
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+
+# The pictures of the pages, as the examples draw them today; most need shared/data beside the clone.
+EXAMPLES := read_the_outputs reuters_stories state_of_the_union taxi_seasons topic_tree when_it_goes_wrong why_did_it_say_that
+pictures: demo
+	for example in $(EXAMPLES); do $(BIN)/python examples/$$example.py demo || exit 1; done
+	for picture in demo/*.png; do test ! -f docs/$${picture#demo/} || cp $$picture docs; done
 
 docs-links: $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -b linkcheck docs docs/_build/links

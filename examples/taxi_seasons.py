@@ -28,7 +28,8 @@ FIRST = np.datetime64("2014-10-09")  # the end of the series, so that days can b
 
 
 def main() -> None:
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "demo")
+    folder.mkdir(parents=True, exist_ok=True)
     if not NAB.exists():
         print(f"no series at {NAB}: no picture")
         return

@@ -40,19 +40,6 @@ def draw(path, y, panels, unit) -> None:
     print(path)
 
 
-def trend() -> None:
-    """Monthly passengers: levels follow a trend step by step, an autoregression follows it."""
-    y = np.array([float(n) for _, n in datasets.AirlinePassengers()])
-    ways = {
-        "SeqDDCRP()": SeqDDCRP(),
-        'SeqDDCRP(preset="short-series")': SeqDDCRP(preset="short-series"),
-    }
-    found = {
-        title: model.step_many(y[:, None])["label"].to_numpy() for title, model in ways.items()
-    }
-    draw(Path("demo") / "trend.png", y, found, "thousands a month")
-
-
 def scaler() -> None:
     """Hourly water flow: a scaler that learns as it goes moves the levels that it scales."""
     y = np.array([float(flow) for _, flow in datasets.WaterFlow()])
@@ -94,7 +81,6 @@ def beats(name="SonyAIBORobotSurface1") -> None:
 
 
 def main() -> None:
-    trend()
     scaler()
     if TSSB.exists():
         beats()

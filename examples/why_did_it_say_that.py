@@ -53,7 +53,8 @@ def headline():
 
 
 def main() -> None:
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "demo")
+    folder.mkdir(parents=True, exist_ok=True)
     for name, case in (("valve", valve), ("new-year", new_year), ("headline", headline)):
         try:
             why = case()

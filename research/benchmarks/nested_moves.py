@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, spread
 from benchmarks.streams import DATA
+from research.benchmarks.nested_ascent import Ascent
 from research.ncrp_digits_numbers import digits
 from research.nested_draws import plant
 from research.sampled_moves import fit_sampled, likeness
@@ -31,7 +32,6 @@ from streamddcrp import fit_nested_components, fit_nested_topics
 from streamddcrp.models.trees.kernels.gain import fit_eta
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp.models.trees.tree import paths_of, sorted_order, with_ancestors
-from tests.oracles.nested_ascent import Ascent
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

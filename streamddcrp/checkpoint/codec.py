@@ -57,21 +57,11 @@ _CODEC = pa.Codec("zstd", compression_level=-1)  # a state of 300 kB in 0.15 ms
 def encode_state(
     model_id: str, version: int, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]
 ) -> bytes:
-    """Encode arrays and settings as one self-checking blob.
+    """Encode arrays, of the types in `DTYPES`, and JSON values ``meta`` as one self-checking blob.
 
-    Parameters
-    ----------
-    model_id : str
-        Kind of model; the reader must ask for the same.
-    version : int
-        Version of the layout of ``arrays`` and ``meta``, counted from 1.
-    arrays : mapping of str to ndarray
-        Little-endian arrays of float64, float32, (u)int64, (u)int32, uint8 or bool, of any shape.
-    meta : mapping of str to JSON value
-        Settings, counters, states of random generators: numbers, strings, lists, mappings, None.
+    The reader must ask for the same kind of model, ``model_id``. ``version``, counted from 1, is
+    that of the layout of ``arrays`` and ``meta``.
 
-    Examples
-    --------
     >>> blob = encode_state("toy", 1, {"mean": np.zeros((2, 3))}, {"n": 7})
     >>> arrays, meta = decode_state(blob, "toy")
     >>> arrays["mean"].shape, meta
@@ -111,27 +101,11 @@ def encode_state(
 def decode_state(
     blob: bytes, model_id: str, upgrades: Mapping[int, Upgrade] = MappingProxyType({})
 ) -> tuple[Arrays, Meta]:
-    """Read what `encode_state` wrote.
+    """Read what `encode_state` wrote; return new, writable, contiguous arrays, and ``meta``.
 
-    Parameters
-    ----------
-    blob : bytes
-    model_id : str
-        The kind of model to restore.
-    upgrades : mapping of int to callable, optional
-        ``upgrades[v]`` turns ``(arrays, meta)`` of version v into those of version v + 1. The
-        reader's own version is the highest key plus one, or 1 without upgrades.
-
-    Returns
-    -------
-    arrays : dict of str to ndarray
-        New, writable, C-contiguous arrays.
-    meta : dict
-
-    Raises
-    ------
-    CheckpointError
-        The blob is truncated or altered, of another model, of a newer version, or not a state.
+    ``upgrades[v]`` turns ``(arrays, meta)`` of version v into those of version v + 1. The reader's
+    own version is the highest key plus one, or 1 without upgrades. CheckpointError if the blob is
+    truncated or altered, of another model, of a newer version, or not a state.
     """
     _check_digest(blob)
     try:

@@ -44,6 +44,10 @@ _LIMITS = {  # limits of SQLite, as low as possible
     sqlite3.SQLITE_LIMIT_ATTACHED: 1,
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
 }
+_SETTINGS = (
+    f"page_size={_PAGE}", "locking_mode=exclusive", "trusted_schema=off", "cell_size_check=on",
+    "mmap_size=0", "journal_mode=wal", "synchronous=full",
+)  # fmt: skip
 _MODULUS = 1 << 256
 _PUT = "values(?, ?, ?, ?) on conflict do update set blob = excluded.blob, digest = excluded.digest"
 
@@ -85,15 +89,10 @@ class SqliteStore:
 
     def _prepare(self) -> None:
         with self._guard("open"):
-            self._db.execute(f"pragma page_size={_PAGE}")
-            self._db.execute("pragma locking_mode=exclusive")
-            self._db.execute("pragma trusted_schema=off")
-            self._db.execute("pragma cell_size_check=on")
-            self._db.execute("pragma mmap_size=0")
+            for setting in _SETTINGS:
+                self._db.execute(f"pragma {setting}")
             for limit, most in _LIMITS.items():
                 self._db.setlimit(limit, most)
-            self._db.execute("pragma journal_mode=wal")
-            self._db.execute("pragma synchronous=full")
             self._db.execute("attach '' as aside")
             self._db.execute(f"pragma aside.page_size={_PAGE}")
             self._db.execute("pragma aside.synchronous=off")
@@ -194,8 +193,9 @@ class SqliteStore:
 
     def put_aside(self, op: str, states: Iterable[tuple[str, bytes]]) -> None:
         """Store states by key until the next commit includes them; a crash loses them."""
+        rows = ((op, key, blob, _digest(op, key, blob)) for key, blob in states)
         with self._guard("write"):
-            self._put("aside", op, states)
+            self._db.executemany(f"insert into aside.state {_PUT}", rows)
 
     @contextmanager
     def undoing(self) -> Iterator[None]:
@@ -273,10 +273,6 @@ class SqliteStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _put(self, place: str, op: str, states: Iterable[tuple[str, bytes]]) -> None:
-        rows = ((op, key, blob, _digest(op, key, blob)) for key, blob in states)
-        self._db.executemany(f"insert into {place}.state {_PUT}", rows)
 
     def _check(self, digest: bytes, *parts: str | bytes, what: str) -> None:
         if digest != _digest(*parts):

@@ -1,8 +1,7 @@
 """Input rows: features and times, checked and turned into floats.
 
-Single rows go through a `Vectorizer` in O(D) each; its only memory besides the schema is one buffer
-of D floats. Batches are converted from columns and checked as a matrix in O(N D). Every refusal
-names the row, the column and the rule, and changes nothing.
+Single rows go through a `Vectorizer` in O(D) each. Batches are converted from columns and checked
+as a matrix in O(N D). Every refusal names the row, the column and the rule, and changes nothing.
 """
 
 from streamddcrp.data.batches import as_matrix, as_observations, check_matrix

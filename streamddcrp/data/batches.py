@@ -177,7 +177,7 @@ def _from_dicts(rows: Sequence[Any], vectorizer: Vectorizer, *, learn: bool) -> 
         if not isinstance(row, Mapping):
             raise SchemaError(_NOT_A_ROW.format(i, type(row).__name__), row=i)
         try:
-            read.append(vectorizer.transform(row, learn=learn or vectorizer.columns is None).copy())
+            read.append(vectorizer.transform(row, learn=learn or vectorizer.columns is None))
         except SchemaError as error:
             raise SchemaError(f"row {i}, {error}", row=i) from None
         types = widest(types, row_types(row, vectorizer.columns or ()))
@@ -269,29 +269,9 @@ def batch_times(t: object, n_rows: int) -> FloatArray:
 
 
 def as_matrix(values: object) -> FloatArray:
-    """Return a batch of rows as a matrix of floats.
+    """Return rows (N, D) as a contiguous matrix of floats, without a copy if they are one.
 
-    Parameters
-    ----------
-    values : array_like of numbers, shape (N, D)
-        Booleans count as 0 and 1. Other types are refused, including objects and text.
-
-    Returns
-    -------
-    ndarray of float64, shape (N, D)
-        C-contiguous; `values` itself if it already is.
-
-    Raises
-    ------
-    SchemaError
-        `values` is not two-dimensional or not numeric.
-
-    Examples
-    --------
-    >>> from streamddcrp.data import as_matrix
-    >>> as_matrix([[1, 2], [3, 4]])
-    array([[1., 2.],
-           [3., 4.]])
+    SchemaError unless they have two dimensions and are numbers or truth values.
     """
     try:
         X = np.asarray(values)
@@ -313,29 +293,9 @@ def as_matrix(values: object) -> FloatArray:
 def check_matrix(
     X: FloatArray, columns: Sequence[str | int] | None = None, *, complete: bool = False
 ) -> None:
-    """Refuse infinity in a batch and name the first; NaN is a missing value. O(N D).
+    """Refuse infinity in rows (N, D), with ``complete`` also NaN: SchemaError, with ``row``.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-    columns : sequence of str or int, shape (D,), optional
-        Names for the message; by default the column numbers.
-    complete : bool
-        Also refuse missing values.
-
-    Raises
-    ------
-    SchemaError
-        With ``row`` the number of the offending row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from streamddcrp.data import check_matrix
-    >>> check_matrix(np.array([[1.0, 2.0], [np.inf, 4.0]]), ("a", "b"))
-    Traceback (most recent call last):
-    ...
-    streamddcrp.errors.SchemaError: row 1, column 'a': inf is not finite; ...
+    ``columns`` are names for the message, by default numbers.
     """
     wrong = ~np.isfinite(X) if complete else np.isinf(X)
     if not wrong.any():
@@ -347,23 +307,10 @@ def check_matrix(
 
 
 def as_observations(X: object) -> FloatArray:
-    """Return the checked rows of a whole data set; NaN stands for a missing value.
+    """Return the rows (N, D) of a whole data set, an array or a table, its columns in order.
 
-    Parameters
-    ----------
-    X : array_like of float, shape (N, D), or table
-        Masked, null and NaN values are missing. Columns keep their order.
-
-    Returns
-    -------
-    ndarray of float64, shape (N, D)
-
-    Raises
-    ------
-    ConfigError
-        There are no rows.
-    SchemaError
-        A value is infinite; the message names row and column.
+    Masked, null and NaN values are missing. ConfigError if there are no rows, SchemaError for an
+    infinite value.
     """
     table = named_columns(X)
     if table is None:

@@ -5,7 +5,8 @@ Arrow reads; ``s``, ``ms``, ``us`` and ``ns`` since 1970, ``excel``, days of a s
 ``years``, with their fractions;
 ``year``, ``week``, ``doy``, ``day``, ``month`` or ``name`` for dates that begin with a year, with a
 year and its week or day, a day or a month, or name the month, and ``%d/%m/%Y`` for one format.
-Their parts are put into ISO's order for Arrow to read.
+Their parts are put into ISO's order for Arrow to read. ``day/48`` is a day and the number of one of
+its 48 periods, as electricity is accounted for.
 A suffix ``@Europe/Madrid`` gives the clock's zone. A suffix ``#`` gives the last instant read,
 which resolves the hour that occurs twice in autumn.
 """
@@ -79,6 +80,7 @@ _FORMS = {
     ),
 }
 _COUNTED = {"week": "week|wk", "doy": "doy|day_?of_?year|jday|yday"}  # as columns are called
+_PERIODS = r"^(?P<d>.*\S) +(?P<k>\d{1,3})$"  # a day, and the number of a period of it
 _NUMERIC = r"^[-+]?(\d*\.?\d*([eE][-+]?\d+)?|0[xX][\da-fA-F]+|[a-zA-Z]+)$"  # and some that are none
 _NAIVE = r"^\d{4}-\d{2}-\d{2}([T ][\d:.]+)?$"
 _ZONED = r"^\d{4}-\d{2}-\d{2}[T ][\d:.]+(Z|[-+]\d{2}(:?\d{2})?)$"
@@ -140,6 +142,8 @@ def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
     for form, called in _COUNTED.items():
         if re.search(called, name.lower()) and not parse(cells, form)[0].null_count:
             return form
+    if name.lower().endswith("period") and (kind := _in_periods(cells, wanted)):
+        return kind
     numbers = read_cells(cells, pa.float64())
     if wanted.unit is not None and numbers.null_count < len(cells):
         return "number" if wanted.unit == "none" else wanted.unit
@@ -160,6 +164,26 @@ def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
         dots = wanted.commas or "." in cells[0].as_py()
         kind = min(kind, other, key=lambda k: (*_roughness(read[k]), (k != other) != dots))
     return kind_of_numbers(numbers, name, cells) if kind == "number" else kind
+
+
+def _in_periods(cells: Any, wanted: Wanted) -> str | None:
+    """Return the kind of days and their periods, if these count to the hours of a day, or so."""
+    parts = pc.extract_regex(cells, _PERIODS)
+    most = pc.max(pc.cast(pc.struct_field(parts, "k"), pa.int64())).as_py() or 0
+    n = next((n for n in (24, 48, 96) if n - n // 24 <= most <= n + n // 24), 0)  # summer time
+    day = _best(pc.struct_field(parts, "d"), "", wanted) if n and not parts.null_count else None
+    return f"{day}/{n}" if day not in (None, "number") else None
+
+
+def _of_periods(cells: Any, kind: str) -> Any:
+    """Read days and numbers of periods: without a zone, those beyond the usual are the last."""
+    form, _, zone = kind.partition("@")
+    day, _, n = form.partition("/")
+    parts = pc.extract_regex(pc.cast(cells, pa.string()), _PERIODS)
+    days, _ = parse(pc.struct_field(parts, "d"), f"{day}@{zone.partition('#')[0]}".rstrip("@"))
+    before = pc.subtract(pc.cast(pc.struct_field(parts, "k"), pa.int64()), 1)
+    before = before if zone else pc.min_element_wise(before, int(n) - 1, skip_nulls=False)
+    return pc.add(days.cast(pa.int64()), pc.multiply(before, _DAY // int(n))).cast(days.type)
 
 
 def _may_be(cells: Any, form: str) -> bool:
@@ -232,6 +256,8 @@ def parse(cells: Any, kind: str) -> tuple[Any, str]:
     Unreadable cells become null. Times are float64 or timestamp[ns], in UTC for zoned cells.
     """
     form, _, clock = kind.partition("@")
+    if "/" in form and "%" not in form:
+        return _of_periods(cells, kind), kind
     if form in TYPES:
         times = read_cells(cells, TYPES[form])
     elif form in (*UNITS, "excel", "years"):

@@ -1,9 +1,9 @@
 """Texts and word counts as sparse rows over a changing vocabulary."""
 
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +14,15 @@ from streamddcrp.data.batches import as_arrow, first_null, is_sparse
 from streamddcrp.data.tokens import tokenize, tokenize_all
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
+from streamddcrp.records import WEIGHT, index, up_to
 from streamddcrp.typing import FloatArray, IntArray
 
 Word = str | int
 Document = list[tuple[Word, float]]
 MOST_COUNT = 1e15  # larger counts are not exact, and bounds overflow
 _SHOWN = 8  # words of a component
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
+          pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)  # fmt: skip
 
 
 class Vocabulary:
@@ -86,9 +89,9 @@ def is_text(x: Any) -> bool:
         return len(x) == 1 and isinstance(next(iter(x.values())), str)
     x = as_arrow(x)
     if isinstance(x, pa.Array | pa.ChunkedArray):
-        return _is_words(x.type)
+        return holds_words(x.type)
     if isinstance(x, pa.Table):
-        return any(map(_is_words, x.schema.types))
+        return any(map(holds_words, x.schema.types))
     if isinstance(x, list | tuple | np.ndarray) and getattr(x, "ndim", True) and len(x):
         first = x[0]
         nested = isinstance(first, list | tuple | Mapping)
@@ -100,13 +103,13 @@ def _is_column(x: Any) -> bool:
     return hasattr(x, "__len__") and not isinstance(x, str)
 
 
-def _is_words(kind: Any) -> bool:
-    if pa.types.is_dictionary(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+def holds_words(kind: Any) -> bool:
+    """Return whether an Arrow type is that of texts, which may be bytes, or of lists of words."""
+    if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return any(
-        test(kind)
-        for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    )
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = kind.value_type
+    return any(test(kind) for test in _TEXTS)
 
 
 def read_document(x: Any, row: int | None = None) -> Document:
@@ -244,15 +247,15 @@ class CountRows:
 
 
 def _of_table(table: Any) -> list[Any]:
-    if not is_one_text(table, _is_words):
+    if not is_one_text(table):
         return list(table.to_pylist())
     refuse_missing(table.column(0), f", column {table.column_names[0]!r}")
     return list(table.column(0).to_pylist())
 
 
-def is_one_text(table: Any, test: Callable[[Any], bool]) -> bool:
-    """Return whether a table is one text column, by ``test``; refuse one among others."""
-    if not any(map(test, table.schema.types)):
+def is_one_text(table: Any) -> bool:
+    """Return whether a table is one column of texts; refuse one among others."""
+    if not any(map(holds_words, table.schema.types)):
         return False
     if table.num_columns > 1:
         raise SchemaError(
@@ -272,9 +275,9 @@ def refuse_missing(column: Any, place: str) -> None:
 class Bags(NamedTuple):
     """Words of document d are ``words[offsets[d]:offsets[d + 1]]``, in order, and their counts."""
 
-    offsets: IntArray
-    words: IntArray
-    counts: FloatArray
+    offsets: Annotated[IntArray, "O", up_to("T")]
+    words: Annotated[IntArray, "T", index("V")]
+    counts: Annotated[FloatArray, "T", WEIGHT]
 
 
 def read_bags(batch: Any) -> list[Document] | CountRows:

@@ -70,8 +70,9 @@ class Cut:
         out = []
         for start, stop in zip(starts, [*starts[1:], n], strict=True):
             mark = float(marks[start])
-            gap = self._gap(place, mark)
-            closes = gap + (0 if place.closed or mark == place.mark else 1)
+            moves_on = place.mark is not None and mark != place.mark
+            empty = int(mark - (place.mark or 0.0)) - 1 if moves_on and self.kind == "period" else 0
+            closes = empty + (0 if place.closed or mark == place.mark else 1)
             number = place.number + closes
             had = place.count if closes == 0 else 0
             count = stop - start + had
@@ -84,12 +85,6 @@ class Cut:
             time = mark if self.kind == "value" else mark * self.size
             out.append(Piece(start, stop, number, time))
         return out, place
-
-    def _gap(self, place: Place, mark: float) -> int:
-        """Return the number of periods without rows."""
-        if self.kind == "value" or place.mark is None or mark == place.mark:
-            return 0
-        return int(mark - place.mark) - 1
 
     def _by_rows(self, place: Place, t: FloatArray | None, n: int) -> tuple[list[Piece], Place]:
         size = int(self.size)

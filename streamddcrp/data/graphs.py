@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -185,41 +186,53 @@ def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
 
 def _search(near: list[set[int]]) -> tuple[IntArray, IntArray]:
     """Visit an item with most visited neighbours; return the order and each item's position."""
-    n = len(near)
-    count, seen = [0] * n, [False] * n
-    buckets: list[set[int]] = [set(range(n)), *(set() for _ in range(n))]
-    order, top = [], 0
-    for _ in range(n):
-        while not buckets[top]:
-            top -= 1
-        k = min(buckets[top])
-        buckets[top].remove(k)
-        seen[k] = True
-        order.append(k)
-        for j in near[k]:
-            if not seen[j]:
-                buckets[count[j]].remove(j)
-                count[j] += 1
-                buckets[count[j]].add(j)
-                top = max(top, count[j])
-    place = np.empty(n, np.int64)
-    place[order] = np.arange(n)
-    return np.array(order, np.int64), place
+    count, place = [0] * len(near), [-1] * len(near)
+    order: list[int] = []
+    waiting = [(0, k) for k in range(len(near))]  # a heap; the last entry of an item comes first
+    while waiting:
+        _, k = heappop(waiting)
+        if place[k] < 0:
+            place[k] = len(order)
+            order.append(k)
+            for j in near[k]:
+                if place[j] < 0:
+                    count[j] += 1
+                    heappush(waiting, (-count[j], j))
+    return np.array(order, np.int64), np.array(place, np.int64)
 
 
-def concatenated(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+def _joined(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
     """Return each list's beginning (N + 1,), and all items."""
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
     return offsets, np.array([k for one in lists for k in one], dtype=np.int64)
 
 
-def holders(sets: Sequence[Iterable[int]], n: int) -> list[list[int]]:
-    """Return for each of n items the numbers of the sets that contain it."""
-    found: list[list[int]] = [[] for _ in range(n)]
-    for s, items in enumerate(sets):
+class Flat(NamedTuple):
+    """A graph as arrays; those of x are ``xs[x_at[i] : x_at[i + 1]]``."""
+
+    signs: IntArray  # of cliques, 1, and then separators, -1
+    set_at: IntArray
+    sets: IntArray  # their members
+    holder_at: IntArray
+    holders: IntArray  # sets of each item
+    near_at: IntArray
+    near: IntArray  # its neighbours
+
+
+def flat(graph: DecomposableGraph) -> Flat:
+    """Lay out a graph for kernels."""
+    sets = [sorted(one) for one in graph.cliques + graph.separators]
+    signs = [1] * len(graph.cliques) + [-1] * len(graph.separators)
+    near: list[list[int]] = [[] for _ in graph.parents]
+    for k, mine in enumerate(graph.parents):
+        near[k] += sorted(mine)
+        for j in mine:
+            near[j].append(k)
+    of_item: list[list[int]] = [[] for _ in near]
+    for h, items in enumerate(sets):
         for k in items:
-            found[k].append(s)
-    return found
+            of_item[k].append(h)
+    return Flat(np.array(signs), *_joined(sets), *_joined(of_item), *_joined(near))
 
 
 def log_prior(

@@ -21,14 +21,13 @@ Korean, and the scripts without spaces.
 import math
 from collections.abc import Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.data.words import WordTable
-from streamddcrp.errors import ConfigError, MissingExtraError
+from streamddcrp.errors import ConfigError, import_extra
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice
 
@@ -75,13 +74,8 @@ def known_lists() -> Lists:
 
 
 def _package(wanted: str) -> Any:
-    try:
-        return import_module("stop_words")
-    except ImportError:
-        raise MissingExtraError(
-            f"{wanted} needs the package stop-words; install streamddcrp[words], or give a list "
-            "of words"
-        ) from None
+    what = f"{wanted} needs the package stop-words; give a list of words instead, or install it"
+    return import_extra("stop_words", what, "words")
 
 
 def check_languages(names: object) -> list[str]:

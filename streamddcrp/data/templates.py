@@ -16,12 +16,13 @@ from streamddcrp.data.kernels.templates import (
     find_templates,
 )
 from streamddcrp.data.texts import Texts
-from streamddcrp.data.words import joined
+from streamddcrp.data.words import BETWEEN, joined
 from streamddcrp.records import MOST, Within, check_one, empty, index, refuse_if
 from streamddcrp.typing import IntArray
 
 Bytes = NDArray[np.uint8]
 
+_COVERED = 2  # newest templates that go with one
 _FIRST, _MOST = 64, 1 << 14  # initial and maximal capacity
 _TOKEN = re.compile(r"""[^\x00-\x20=,;()\[\]"']+""")
 _WORDS = "abcdef"  # of a template: a single one would be weak evidence for a new story
@@ -36,6 +37,7 @@ class Known(NamedTuple):
     token: Annotated[IntArray, "T 62"]  # their hashes, 0: variable
     hash: Annotated[IntArray, "T"]  # of the first token
     last: Annotated[IntArray, "T"]  # its newest line
+    cover: Annotated[IntArray, "T"]  # number of the one that covers it, from 1 on
     shown: Annotated[Bytes, "T 256"]  # the beginning of its first line
     shown_length: Annotated[IntArray, "T", Within(0, 256)]
     follow: Annotated[IntArray, "T", -1, index("T", none=True)]  # the next one with the same key
@@ -45,13 +47,17 @@ class Known(NamedTuple):
     differs: Annotated[IntArray, "T"]
 
 
-_STORED = ("number", "length", "token", "hash", "last", "shown", "shown_length")
+_STORED = ("number", "length", "token", "hash", "last", "cover", "shown", "shown_length")
 
 
 def spelled_out(numbers: IntArray) -> Texts:
-    """Return for each line a document of its template's words."""
-    known = {i: joined([f"#{i}{c}" for c in _WORDS]) for i in set(numbers.tolist())}
-    words = [known[i] if i != NONE else b"" for i in numbers.tolist()]
+    """Return for each line a document of the words of its templates."""
+    known = {i: joined([f"#{i}{c}" for c in _WORDS]) for i in set(numbers.ravel().tolist())}
+    known[NONE] = b""
+    words = [known[i] for i in numbers[:, 0].tolist()]
+    row, at = np.nonzero(numbers[:, 1:] != NONE)
+    for i, number in zip(row.tolist(), numbers[row, at + 1].tolist(), strict=True):
+        words[i] += BETWEEN + known[number]
     ends = np.cumsum([0, *map(len, words)])
     return Texts(np.frombuffer(b"".join(words), np.uint8), ends, listed=True)
 
@@ -69,9 +75,9 @@ class Templates:
         return int(self._counts[NEXT_NUMBER])
 
     def numbers(self, texts: Texts, *, learn: bool = True) -> IntArray:
-        """Return each line's template number, or `NONE` without tokens."""
+        """Return each line's template number, and some that it covers, (N, 3); `NONE`: none."""
         n = len(texts.offsets) - 1
-        out, done = np.empty(n, np.int64), 0
+        out, done = np.empty((n, 1 + _COVERED), np.int64), 0
         while True:
             done = entry_point(find_templates)(
                 self._known, self._counts, texts.data, texts.offsets, learn, done, out
@@ -106,9 +112,10 @@ class Templates:
         self._counts[N_TEMPLATES] = n
 
     def spelled(self, words: str) -> str:
-        """Return the templates for words; other words are returned unchanged."""
+        """Return the templates for words, the widest ones; other words are returned unchanged."""
         numbers = dict.fromkeys(int(found) for found in _NUMBER.findall(words))
-        return " ".join(self._spelled(number) for number in numbers) or words
+        narrow = self._known.number[np.isin(self._known.cover - 1, list(numbers))]
+        return " ".join(self._spelled(i) for i in numbers if i not in narrow) or words
 
     def line(self, words: str) -> str:
         """Return the beginning of the first line of the words' template, or ""."""

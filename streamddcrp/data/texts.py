@@ -14,9 +14,6 @@ from streamddcrp.data.words import joined
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import IntArray
 
-_SCALAR = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
-           pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)  # fmt: skip
-
 
 class Texts(NamedTuple):
     """Documents in a buffer."""
@@ -43,7 +40,7 @@ def read_texts(batch: Any) -> Texts:
     if isinstance(batch, pa.Array | pa.ChunkedArray):
         return _of_arrow(batch, "")
     if isinstance(batch, pa.Table):
-        if documents.is_one_text(batch, _is_text):
+        if documents.is_one_text(batch):
             return _of_arrow(batch.column(0), f", column {batch.column_names[0]!r}")
         return _of_rows(batch.to_pylist(), 0)
     if isinstance(batch, np.ndarray) and (
@@ -55,35 +52,23 @@ def read_texts(batch: Any) -> Texts:
     return _packed([_joined_keys(row) for row in documents.read_documents(batch)], listed=True)
 
 
-def _is_text(kind: Any) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        kind = kind.value_type
-    return any(test(kind) for test in _SCALAR)
-
-
 def _of_arrow(column: Any, place: str) -> Texts:
     kind = column.type
-    if not (_is_text(kind) or pa.types.is_null(kind)):
+    if not (documents.holds_words(kind) or pa.types.is_null(kind)):
         raise SchemaError(f"batch: expected texts or lists of words, got {kind}")
     documents.refuse_missing(column, place)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _of_rows(column.to_pylist(), 0)
-    if pa.types.is_dictionary(kind):
+    flat = pa.large_binary()
+    if pa.types.is_dictionary(kind):  # of views, as polars gives them, Arrow has no cast
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        wide_type = pa.large_binary()
-        texts = [chunk.dictionary.cast(wide_type).take(chunk.indices) for chunk in chunks]
-        column = pa.chunked_array(texts, wide_type)
-    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
-        column = column.cast(pa.large_binary())
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        column = pa.chunked_array([c.dictionary.cast(flat).take(c.indices) for c in chunks], flat)
+    array = column.cast(flat)
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if not len(array):
         return _packed([], listed=False)
     _, offsets, data = array.buffers()
-    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
-    cut = slice(array.offset, array.offset + len(array) + 1)
-    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[cut].astype(np.int64, copy=False)
+    ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
     return Texts(np.frombuffer(b"" if data is None else data, np.uint8), ends, listed=False)
 
 

@@ -27,25 +27,12 @@ _TOO_FAR = "is not a finite number between -1e150 and 1e150"
 
 
 def as_time(t: object, *, row: int | None = None) -> float:
-    """Return one time as a float.
+    """Return one time as a float; a datetime without a time zone counts as UTC.
 
-    Parameters
-    ----------
-    t : number, datetime or numpy.datetime64
-        Numbers keep their value; stamps become seconds since 1970-01-01 UTC. A datetime without a
-        time zone counts as UTC.
-    row : int, optional
-        Row number in a batch, for the error message.
+    SchemaError if it is text, missing, not finite, beyond 1e150 or of another type; ``row`` is its
+    number in a batch.
 
-    Raises
-    ------
-    SchemaError
-        `t` is text, missing, not finite, beyond 1e150 or of another type.
-
-    Examples
-    --------
     >>> from datetime import datetime
-    >>> from streamddcrp.data import as_time
     >>> as_time(datetime(2024, 1, 1)), as_time(17)
     (1704067200.0, 17.0)
     """
@@ -83,29 +70,8 @@ def is_stamp(t: Any) -> bool:
 
 
 def as_times(t: object, n_rows: int | None = None) -> FloatArray:
-    """Return the times of a batch as floats.
+    """Return the times of a batch (N,) as floats, as `as_time` does; N must be ``n_rows`` if given.
 
-    Parameters
-    ----------
-    t : array_like of numbers, datetimes or datetime64, shape (N,)
-        As for `as_time`.
-    n_rows : int, optional
-        Required length.
-
-    Returns
-    -------
-    ndarray of float64, shape (N,)
-        In the given order; see `check_times`.
-
-    Raises
-    ------
-    SchemaError
-        A time is missing, not finite, beyond 1e150 or not a time; ``row`` is its number.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from streamddcrp.data import as_times
     >>> as_times(np.array(["1970-01-01", "1970-01-02"], dtype="datetime64[D]"))
     array([    0., 86400.])
     """
@@ -132,30 +98,10 @@ def as_times(t: object, n_rows: int | None = None) -> FloatArray:
 
 
 def check_times(t: FloatArray, last: float | None = None, given: object = None) -> None:
-    """Refuse decreasing times. O(N).
+    """Refuse decreasing times (N,) of a batch: OrderError, with the first late one in ``row``.
 
-    Parameters
-    ----------
-    t : ndarray of float64, shape (N,)
-        Times of a batch; equal ones may repeat.
-    last : float, optional
-        Time of the row before the batch.
-    given : object, optional
-        The original times, so that the message can show time stamps.
-
-    Raises
-    ------
-    OrderError
-        ``row`` is the number of the first late row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from streamddcrp.data import check_times
-    >>> check_times(np.array([3.0, 3.0, 2.0]), last=1.0)
-    Traceback (most recent call last):
-    ...
-    streamddcrp.errors.OrderError: row 2: time 2.0 is before 3.0, the time of the row before; ...
+    ``last`` is the time of the row before the batch. The message shows time stamps if the times
+    were ``given`` as such.
     """
     if len(t) == 0:
         return

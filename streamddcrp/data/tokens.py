@@ -39,21 +39,10 @@ def tokenize_all(texts: Sequence[str]) -> list[list[str]]:
 
 
 def as_tokens(tokens: object) -> list[str] | IntArray:
-    """Return the words of a text or list, or token ids as integers.
+    """Return the words of a text or list, or token ids (N,) as integers.
 
-    Parameters
-    ----------
-    tokens : str, sequence of str, or array_like of int, shape (N,)
-        A text is cut by `tokenize`.
+    SchemaError if they are neither all words nor all integers, in one dimension.
 
-    Raises
-    ------
-    SchemaError
-        The tokens are neither all words nor all integers, in one dimension.
-
-    Examples
-    --------
-    >>> from streamddcrp.data import as_tokens
     >>> as_tokens("To be, or not to be")
     ['to', 'be', 'or', 'not', 'to', 'be']
     >>> as_tokens([0, 1, 0])

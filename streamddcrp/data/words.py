@@ -53,7 +53,7 @@ ENGLISH = (
 RAW = {"links": kernels.LINKS, "retweets": kernels.RETWEETS, "tickers": kernels.TICKERS}
 _PIECES = ("piece_keys", "piece_counts", "piece_sums", "due_keys", "due_counts")
 _START = 1024  # initial capacity in words
-_BETWEEN = bytes([kernels.BETWEEN])
+BETWEEN = bytes([kernels.BETWEEN])
 _MOST = 1 << 29  # of words
 _NONE = np.zeros(0, np.int64)
 
@@ -305,7 +305,7 @@ class WordTable:
 
 def joined(words: Iterable[str]) -> bytes:
     """Encode words as the byte list that `WordTable.read` takes."""
-    return _BETWEEN.join([str.encode(word, "utf-8", "surrogatepass") for word in words])
+    return BETWEEN.join([str.encode(word, "utf-8", "surrogatepass") for word in words])
 
 
 def _empty(capacity: int) -> WordArrays:

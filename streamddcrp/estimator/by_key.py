@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamddcrp.checkpoint import SqliteStore
-from streamddcrp.data.batches import batch_times, named_columns
+from streamddcrp.data.batches import batch_times, first_null, named_columns
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.views import with_times
 from streamddcrp.typing import FloatArray, IntArray
@@ -125,7 +125,7 @@ def _as_keys(column: Any, by: str) -> Any:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if column.null_count:
-        row = int(np.asarray(column.is_null().to_numpy()).argmax())
+        row = first_null(column)
         raise SchemaError(f"row {row}, column {by!r}: missing; every row needs a key", row=row)
     whole = pa.types.is_integer(kind)
     if not (whole or kind in (pa.string(), pa.large_string(), pa.string_view())):

@@ -7,8 +7,8 @@ Different models do not wait for each other.
 While a method learns, Ctrl-C waits (`interrupts`). If memory runs out, the model returns to its
 earlier state from a copy. An untrained model always has one, others if a call takes far longer than
 a copy; without a copy, the model refuses further calls. This module also reports numbers of a
-stored state that make a kernel divide by zero or a solver fail, and formats decreasing time stamps.
-stamps fall, it shows them as such.
+stored state that make a kernel divide by zero or a solver fail, and shows decreasing time stamps as
+such.
 """
 
 import functools

@@ -34,9 +34,18 @@ class RowLearner(stored.Stored):
         self._last_time: float | None = None
         self._backlog = Backlog()
 
-    def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> Any:
+    def _advance(self, X: Any, t: FloatArray | None, types: Any) -> Any:
         """Check rows and times, then learn all of them; raises before any change."""
         raise NotImplementedError
+
+    def _read_row(self, x: Any) -> tuple[Any, Any]:
+        """Return a row as a batch in the form of `_advance`, and the types of its values."""
+        X = self._vectorizer.row(x)
+        return X, row_types(x, self._vectorizer.columns or ()) if self._wants_types else []
+
+    def _read_rows(self, batch: Any) -> tuple[Any, Any]:
+        """Return the rows of a batch in the form of `_advance`, and the types of their values."""
+        return read_batch(batch, self._vectorizer)
 
     @property
     def _wants_types(self) -> bool:
@@ -74,8 +83,7 @@ class RowLearner(stored.Stored):
         """Learn one row; pass ``side`` inputs, if the model has any, to `_advance`."""
         mark, before = self._vectorizer.mark(), self.n_seen
         try:
-            X = self._vectorizer.row(x)
-            types = row_types(x, self._vectorizer.columns or ()) if self._wants_types else []
+            X, types = self._read_row(x)
             times = None if t is None else np.array([as_time(t)])
             with undisturbed:
                 out = self._advance(X, times, types, *side)
@@ -103,7 +111,7 @@ class RowLearner(stored.Stored):
     def _learn_batch(self, batch: object, t: object, *side: Any) -> Any:
         mark, before = self._vectorizer.mark(), self.n_seen
         try:
-            X, types = read_batch(batch, self._vectorizer)
+            X, types = self._read_rows(batch)
             times = None if t is None else batch_times(t, len(X))
             self._backlog.begin()
             out = self._advance(X, times, types, *side)
@@ -135,8 +143,7 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
     - `_has_begun`: whether the warm-up is complete and it can predict;
     - `_check_rows`: refuses rows outside the support of its likelihood;
     - `_predict_row`: predicts one row, and changes nothing;
-    - `_state` and `_restore`, for checkpoints, with `_progress` and `_take_up` for the fields of
-    this class.
+    - `_state` and `_restore`, for checkpoints, with `_progress` for the fields of this class.
     """
 
     def __init__(self, *, is_open: bool = False) -> None:
@@ -215,16 +222,19 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
 
     def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
         """Predict a row without changing anything; None in warm-up."""
-        mark = self._vectorizer.mark()
-        try:  # predictions count new words of an open vocabulary, without learning them
-            X = self._vectorizer.row(x, learn=self._vectorizer.open)
-            names = self._feature_names()
-        finally:
-            self._vectorizer.rollback(mark)
+        X, names = self._read(x)
         if not self._has_begun:
             return None
         self._check_rows(X, names)
         return self._predict_row(X[0], self._time_of(t), *side)
+
+    def _read(self, x: Features) -> tuple[FloatArray, list[str]]:
+        """Return the values (1, D) and columns of a row; new words count, but are not learned."""
+        mark = self._vectorizer.mark()
+        try:
+            return self._vectorizer.row(x, learn=self._vectorizer.open), self._feature_names()
+        finally:
+            self._vectorizer.rollback(mark)
 
     def _time_of(self, t: Any) -> float:
         """Return the time of a row to predict, by default the last time or the arrival index."""

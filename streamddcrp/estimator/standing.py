@@ -28,39 +28,18 @@ def chance_of_stay(n: float, total: float, rows: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The present state of a stream.
+    """The present state of a stream."""
 
-    Attributes
-    ----------
-    key : str, int or None
-    state : int
-    rows : int
-        Duration of the stay so far.
-    since : float
-        Start of the stay, NaN if unknown; the row's number if rows have no times.
-    share : float
-        Share of the rows before the stay that were in this state: 0 for a new one; 1 if the stay
-        has lasted longer than all of them.
-    longer : float
-        Probability of a stay this long: near 0 means unusually long; NaN if no stay in this state
-        has ended.
-    reasons : tuple of Part
-        As in an `Event`, relative to the previous state.
-    pace : float
-        Usual time between rows.
-    name, verdict : str
-        Given to the state by users.
-    """
-
-    key: Any
+    key: Any  # text, a whole number or None
     state: int
-    rows: int
-    since: float
+    rows: int  # duration of the stay so far
+    since: float  # its start, NaN if unknown; the row's number if rows have no times
+    # Of the rows before the stay, those in this state: 0 for a new one; 1 if it outlasted them all.
     share: float
-    longer: float
-    reasons: tuple[Part, ...]
-    pace: float = 1.0
-    name: str | None = None
+    longer: float  # probability of a stay this long; NaN if no stay in this state has ended
+    reasons: tuple[Part, ...]  # as in an `Event`, relative to the previous state
+    pace: float = 1.0  # usual time between rows
+    name: str | None = None  # given to the state by users, as its verdict
     verdict: str = "normal"
 
     @property

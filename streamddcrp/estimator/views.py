@@ -9,19 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.contract import (
-    EVENT_CAPACITY,
-    KINDS,
-    LABEL,
-    LABEL_PROB,
-    LIVE_TABLES,
-    P_CHANGE,
-    P_NEW,
-    PIECE,
-    SCORE,
-    Engine,
-    Event,
-)
+from streamddcrp import contract
+from streamddcrp.contract import Engine, Event
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.likelihoods import Likelihood
@@ -38,14 +27,19 @@ _NOT_OF_ARROW = {"Y", "M", "W", "h", "m"}  # time units that Arrow lacks
 
 def predictions(out: FloatArray) -> pa.RecordBatch:
     """Return the outputs of a step, shape (N, 6), by name; NaN is null."""
-    floats = {"label_prob": LABEL_PROB, "score": SCORE, "p_new": P_NEW, "p_change": P_CHANGE}
-    columns = {"label": pa.array(out[:, LABEL].astype(np.int64))}
+    floats = {
+        "label_prob": contract.LABEL_PROB,
+        "score": contract.SCORE,
+        "p_new": contract.P_NEW,
+        "p_change": contract.P_CHANGE,
+    }
+    columns = {"label": pa.array(out[:, contract.LABEL].astype(np.int64))}
     for name, at in floats.items():
         values = np.ascontiguousarray(out[:, at])
-        if at != SCORE:  # rounding may put a probability 1e-16 outside [0, 1]
+        if at != contract.SCORE:  # rounding may put a probability 1e-16 outside [0, 1]
             values = np.clip(values, 0.0, 1.0)
         columns[name] = pa.array(values, mask=np.isnan(values))
-    columns["n_tables"] = pa.array(out[:, LIVE_TABLES].astype(np.int64))
+    columns["n_tables"] = pa.array(out[:, contract.LIVE_TABLES].astype(np.int64))
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -129,7 +123,7 @@ class Backlog:
     def begin(self) -> None:
         """Forget earlier calls' events, but keep as many reasons as the rings have room for."""
         self._parts = []
-        for mark in [*self.reasons][:-EVENT_CAPACITY]:
+        for mark in [*self.reasons][: -contract.EVENT_CAPACITY]:
             del self.reasons[mark]
 
     def keep(self, log: Any, made: int) -> None:
@@ -160,14 +154,14 @@ def events_since(
     """Return the events after the first ``read`` of the ``made`` ones, from rings of them."""
     found = []
     for of, i in backlog.since(log, made, read):
-        if of.kind[i] < len(KINDS):  # others are internal
+        if of.kind[i] < len(contract.KINDS):  # others are internal
             into = int(of.into[i]) if of.into[i] >= 0 else None
             noticed = first_time + float(of.t[i]) * time_unit
             t, between = noticed, None
             if hasattr(of, "begun"):
                 t, first, last = float(of.begun[i]), float(of.earliest[i]), float(of.latest[i])
                 between = None if math.isnan(first) else (first, last)
-            what = KINDS[of.kind[i]], int(of.label[i]), int(of.arrival[i]), t, into
+            what = contract.KINDS[of.kind[i]], int(of.label[i]), int(of.arrival[i]), t, into
             late = None if noticed == t else noticed
             found.append(Event(*what, noticed=late, between=between))
     return found
@@ -181,13 +175,13 @@ def in_pieces(
     ``counter`` is the index of the event count in the state's counters.
     """
     step: Callable[..., FloatArray] = engine.step
-    if len(X) <= PIECE:
+    if len(X) <= contract.PIECE:
         return np.asarray(step(X, t, *side))
     parts = []
-    for a in range(0, len(X), PIECE):
+    for a in range(0, len(X), contract.PIECE):
         if a:
             pause()
-        z = a + PIECE
+        z = a + contract.PIECE
         parts.append(step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
         backlog.keep(engine.state.events, int(engine.state.counts[counter]))
     return np.concatenate(parts)

@@ -18,13 +18,6 @@ from streamddcrp.typing import FloatArray, IntArray
 NOMINAL_VOCABULARY = 2**20
 
 
-class _Counts(Likelihood):
-    _support: ClassVar[str] = "counts (whole numbers from 0 to 2**53)"
-
-    def _in_support(self, X: FloatArray) -> Any:
-        return (X >= 0.0) & (X <= 2.0**53) & (np.floor(X) == X)
-
-
 @family("gamma_poisson")
 @dataclass(frozen=True)
 class GammaPoisson(Likelihood):
@@ -87,7 +80,7 @@ class GammaPoisson(Likelihood):
 
 @family("dirichlet_multinomial")
 @dataclass(frozen=True)
-class DirichletMultinomial(_Counts):
+class DirichletMultinomial(Likelihood):
     """Counts of categories with a symmetric Dirichlet prior.
 
     A row holds each category's count; its probability is that of the token sequence, without
@@ -116,6 +109,7 @@ class DirichletMultinomial(_Counts):
     n_categories: int | None = None
 
     family: ClassVar[int] = families.DIRICHLET_MULTINOMIAL
+    _support: ClassVar[str] = "counts (whole numbers from 0 to 2**53)"
 
     def __post_init__(self) -> None:
         mass = scalar_parameter("DirichletMultinomial", "concentration", self.concentration)
@@ -137,6 +131,9 @@ class DirichletMultinomial(_Counts):
 
     def explains(self, x: FloatArray) -> IntArray:
         return np.flatnonzero(x > 0.0)
+
+    def _in_support(self, X: FloatArray) -> Any:
+        return (X >= 0.0) & (X <= 2.0**53) & (np.floor(X) == X)
 
     def _prior(self, n_features: int) -> FloatArray:
         if self.n_categories is not None:

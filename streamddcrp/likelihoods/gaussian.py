@@ -1,6 +1,7 @@
 """Gaussian features, independent or correlated."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -134,26 +135,20 @@ class NormalGamma(Likelihood):
         return replace(self, warp=maps, step=step) if any(maps) else self
 
     def remarks(self, names: Sequence[str]) -> list[str]:
-        width = self._row_length(len(names))
+        said, n, width = [], len(names), self._row_length(len(names))
         step, power, share = (
             col.columns(v or 0.0, width) for v in (self.step, self.power, self.share)
         )
         at_rest = np.isclose(step**2 / 12.0, col.columns(self.rate, width) / self.shape)
-        said = [
-            f"{name!r} is rounded to steps of {h:g}: each value is treated as an interval"
-            for name, h, resting, warp in zip(
-                names,
-                step[width - len(names) :],
-                at_rest[width - len(names) :],
-                self.warp or [None] * len(names),
-                strict=True,
-            )
-            if h > 0.0 and not resting and warp is None
-        ]
-        for name, warp in zip(names, self.warp or (), strict=False):
+        for j, (name, warp) in enumerate(zip(names, self.warp or [None] * n, strict=True)):
+            h, resting = step[width - n + j], at_rest[width - n + j]
             if warp is not None:
                 shape = "has heavy tails" if warp.tail else "is skewed"
                 said.append(f"{name!r} {shape}: it is learned {warp}")
+            elif h > 0.0 and not resting:
+                said.append(
+                    f"{name!r} is rounded to steps of {h:g}: each value is treated as an interval"
+                )
         if (power * share < 1.0).any():
             said.append(col.repeats(float(power @ share), len(names)))
         if self._plane is not None:
@@ -407,16 +402,12 @@ def _checked_scatter(value: Any) -> float | tuple[tuple[float, ...], ...]:
     matrix = col.as_array("NormalWishart", "scatter", value)
     if matrix.ndim == 0:
         return col.scalar_parameter("NormalWishart", "scatter", value)
-    message = (
+    fine = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and matrix.size > 0
+    if fine and np.allclose(matrix, matrix.T, rtol=1e-10, atol=0.0):
+        with suppress(np.linalg.LinAlgError):  # if it is not positive definite
+            np.linalg.cholesky(matrix)
+            return tuple(map(tuple, matrix.tolist()))
+    raise ConfigError(
         "NormalWishart: scatter must be a positive number or a symmetric, positive definite "
         f"matrix, got {value!r}"
     )
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-        raise ConfigError(message)
-    if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0.0):
-        raise ConfigError(message)
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError as error:
-        raise ConfigError(message) from error
-    return tuple(tuple(row) for row in matrix.tolist())

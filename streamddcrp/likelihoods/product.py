@@ -1,6 +1,6 @@
 """Rows with columns of several kinds, each kind with its own family."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -88,21 +88,18 @@ class Product(Likelihood):
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
         if self.is_scaled:
             return self
-        rows = np.asarray(X, dtype=np.float64)
-        return type(self)(
-            [
-                (part.scaled(rows[:, at], None if names is None else [names[j] for j in at]), at)
-                for part, at in self._placed(rows.shape[1], names)
-            ]
-        )
+
+        def with_rows(part: Likelihood, x: FloatArray, at: list[int]) -> Likelihood:
+            return part.scaled(x, None if names is None else [names[j] for j in at])
+
+        return self._changed(np.asarray(X, dtype=np.float64), with_rows, names)
 
     @property
     def free_spread(self) -> bool:
         return any(part.free_spread for part, _ in self.parts)
 
     def tempered(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
-        placed = self._placed(X.shape[1], names)
-        return type(self)([(part.tempered(X[:, at]), at) for part, at in placed])
+        return self._changed(X, lambda part, x, _: part.tempered(x), names)
 
     def remarks(self, names: Sequence[str]) -> list[str]:
         return [said for part, at in self.parts for said in part.remarks([names[j] for j in at])]
@@ -111,18 +108,18 @@ class Product(Likelihood):
         return type(self)([(part.unscaled(), columns) for part, columns in self.parts])
 
     def on_grid(self, X: FloatArray) -> Self:
-        placed = self._placed(X.shape[1])
-        return type(self)([(part.on_grid(X[:, at]), at) for part, at in placed])
+        return self._changed(X, lambda part, x, _: part.on_grid(x))
 
     def spread_by(self, factor: float, X: FloatArray) -> Self:
-        return type(self)(
-            [
-                (part.spread_by(factor, X[:, at]), columns)
-                for (part, at), (_, columns) in zip(
-                    self._placed(X.shape[1]), self.parts, strict=True
-                )
-            ]
-        )
+        return self._changed(X, lambda part, x, _: part.spread_by(factor, x))
+
+    def _changed(
+        self, X: FloatArray, change: Callable[[Likelihood, FloatArray, list[int]], Likelihood],
+        names: Sequence[str] | None = None,
+    ) -> Self:  # fmt: skip
+        """Change each part, given its columns of rows (N, D) and their positions."""
+        placed = self._placed(X.shape[1], names)
+        return type(self)([(change(part, X[:, at], at), at) for part, at in placed])
 
     def _placed(
         self, n_features: int, names: Sequence[str] | None = None

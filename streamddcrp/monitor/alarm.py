@@ -4,43 +4,19 @@ import copy
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from streamddcrp import records as rec
 from streamddcrp.arguments import as_list, number_array
 from streamddcrp.checkpoint.codec import encode_state
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.epochs import make_cut
 from streamddcrp.errors import ConfigError, SchemaError, UnknownKeyError
 from streamddcrp.estimator.stored import Stored, refusing_misfits
-from streamddcrp.monitor.kernels import (
-    AT,
-    BLOCK,
-    CROWDS,
-    CURRENT,
-    CURRENT_ALARMS,
-    FORMER,
-    FORMER_ALARMS,
-    FURTHEST,
-    LAST,
-    LEAST_ROWS,
-    MOST,
-    N_BORN,
-    N_COUNTS,
-    N_PACE,
-    N_RARE,
-    N_SCORES,
-    PERIOD,
-    PLACES,
-    limit_of,
-    rate_at,
-    step_alarm,
-    usual_of,
-)
-from streamddcrp.records import FINITE, REAL, Within, check_one, counters, refuse_if
-from streamddcrp.records import MOST as MOST_COUNT
+from streamddcrp.monitor import kernels as ker
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import VERDICTS, whole
 
@@ -81,31 +57,22 @@ def verdicts_of(regimes: Mapping[int, str], labels: IntArray, states: IntArray) 
 
 
 class _Own(NamedTuple):
-    """Facts about each key."""
+    """Facts about each of K keys, of whose scores the last A count."""
 
-    recent: FloatArray
-    top: FloatArray
-    counts: IntArray
-    level: FloatArray
-    born: FloatArray
-    rare: FloatArray
-
-    @classmethod
-    def of(cls, n_keys: int, average: int) -> Self:
-        """Make room for new keys."""
-        return cls(
-            np.zeros((n_keys, average)), np.full((n_keys, 2, MOST), -np.inf),
-            np.zeros((n_keys, N_COUNTS), np.int64), np.zeros(n_keys), np.zeros((n_keys, N_BORN)),
-            np.zeros((n_keys, PLACES, N_RARE)),
-        )  # fmt: skip
+    recent: Annotated[FloatArray, "K A", rec.FINITE]
+    top: Annotated[FloatArray, f"K 2 {ker.MOST}", -np.inf, rec.REAL]
+    counts: Annotated[IntArray, f"K {ker.N_COUNTS}"]
+    level: Annotated[FloatArray, "K", rec.FINITE]
+    born: Annotated[FloatArray, f"K {ker.N_BORN}", rec.FINITE]
+    rare: Annotated[FloatArray, f"K {ker.PLACES} {ker.N_RARE}", rec.FINITE]
 
 
 class _Fleet(NamedTuple):
-    """Facts about all keys of a crowd."""
+    """Facts about all keys of each of C crowds; without keys there is no crowd."""
 
-    top: FloatArray
-    counts: IntArray
-    level: FloatArray
+    top: Annotated[FloatArray, f"C 2 {ker.MOST}", -np.inf, rec.REAL]
+    counts: Annotated[IntArray, f"C {ker.N_COUNTS}"]
+    level: Annotated[FloatArray, "2", rec.FINITE]
 
 
 class Alarm(Stored):
@@ -191,13 +158,13 @@ class Alarm(Stored):
         self.rate = rate
         self.average = average
         self.per = per
-        self._pace = np.zeros(N_PACE)
+        self._pace = np.zeros(ker.N_PACE)
         if cut is not None and cut.kind == "period":
-            self._pace[PERIOD] = cut.size
+            self._pace[ker.PERIOD] = cut.size
         self._lasted, self._said_endless = np.zeros(0, int), False  # rows of present alarms
         self._keys: dict[str, int] = {"": 0}
-        self._own = _Own.of(1, int(average))
-        self._fleet = _Fleet(np.empty((0, 2, MOST)), np.empty((0, N_COUNTS), np.int64), np.zeros(2))
+        self._own = rec.empty(_Own, {"K": 1, "A": int(average)})
+        self._fleet = rec.empty(_Fleet, {"C": 0})
 
     @property
     def threshold(self) -> float:
@@ -208,28 +175,29 @@ class Alarm(Stored):
         """Return the threshold of a key's next row; infinite while too few rows have been seen."""
         own, who = self._own, self._keys.get(str(key))
         if who is None:
-            own, who = _Own.of(1, int(self.average)), 0
-        limit = limit_of(self._rate, own, self._fleet, who, np.empty(MOST))[0]
-        return float(usual_of(own, self._fleet, who) + limit)
+            own, who = rec.empty(_Own, {"K": 1, "A": int(self.average)}), 0
+        limit = ker.limit_of(self._rate, own, self._fleet, who, np.empty(ker.MOST))[0]
+        return float(ker.usual_of(own, self._fleet, who) + limit)
 
     def rows_of(self, key: object = "") -> int:
         """Return the number of a key's judged scores."""
         who = self._keys.get(str(key))
-        return 0 if who is None else int(self._own.counts[who, N_SCORES])
+        return 0 if who is None else int(self._own.counts[who, ker.N_SCORES])
 
     @property
     def calibrating(self) -> float:
         """Rows after which there is a threshold: of the only key, or of all keys of an age."""
-        return max(LEAST_ROWS, 1.0 / (FURTHEST * self._rate)) if self._rate else math.inf
+        return max(ker.LEAST_ROWS, 1.0 / (ker.FURTHEST * self._rate)) if self._rate else math.inf
 
     def averaged(self, score: float, label: int | None = None) -> float:
         """Return the next judgement value of a score in a regime; learn nothing."""
         cells: Any = (cells[:1].copy() for cells in self._own)
         own, out = _Own(*cells), Alarms.none(np.empty(1))
         labels = np.array(() if label is None else [label], np.int64)
-        step_alarm(
-            self._rate, np.zeros(N_PACE), own, self._fleet, np.empty(MOST), np.zeros(1, np.int64),
-            np.empty(0), np.clip([score], -_HUGE, _HUGE), labels, np.empty(0, np.int8), out,
+        ker.step_alarm(
+            self._rate, np.zeros(ker.N_PACE), own, self._fleet, np.empty(ker.MOST),
+            np.zeros(1, np.int64), np.empty(0), np.clip([score], -_HUGE, _HUGE), labels,
+            np.empty(0, np.int8), out,
         )  # fmt: skip
         return float(out.score[0])
 
@@ -261,7 +229,7 @@ class Alarm(Stored):
         values = number_array("scores", scores)
         times = np.empty(0)
         self.check_times(t)
-        if self._pace[PERIOD]:
+        if self._pace[ker.PERIOD]:
             times = batch_times(t, len(values))
         n = len(values)
         regimes: Any = number_array("labels", () if labels is None else labels, whole=True)
@@ -279,8 +247,8 @@ class Alarm(Stored):
                 raise SchemaError(f"verdicts must be {n} of {', '.join(VERDICTS)}")
         codes = self._codes(keys, n)
         out = Alarms(np.empty(n), np.empty(n), *(np.empty(n, np.bool_) for _ in range(3)))
-        step_alarm(
-            float(self.rate), self._pace, self._own, self._fleet, np.empty(MOST), codes, times,
+        ker.step_alarm(
+            float(self.rate), self._pace, self._own, self._fleet, np.empty(ker.MOST), codes, times,
             np.clip(values, -_HUGE, _HUGE), regimes, judged, out,
         )  # fmt: skip
         if out.alarm.any() and not self._said_endless:
@@ -289,7 +257,7 @@ class Alarm(Stored):
 
     def check_times(self, t: object) -> None:
         """Refuse rows without required times: SchemaError."""
-        if self._pace[PERIOD] and t is None:
+        if self._pace[ker.PERIOD] and t is None:
             raise SchemaError(f"t: per={self.per!r} is a time, so every row needs one")
 
     def _warn_of_endless(self, codes: IntArray, out: Alarms) -> None:
@@ -311,7 +279,7 @@ class Alarm(Stored):
     def _rate(self) -> float:
         """The rate for the next row; 0 while the pace of the rows is unknown."""
         pace = self._pace.copy()
-        return float(rate_at(pace, pace[LAST])) if pace[PERIOD] else float(self.rate)
+        return float(ker.rate_at(pace, pace[ker.LAST])) if pace[ker.PERIOD] else float(self.rate)
 
     def _codes(self, keys: Iterable[Any] | None, n: int) -> IntArray:
         """Return each row's key number, and make room for new keys."""
@@ -324,12 +292,13 @@ class Alarm(Stored):
             if self._own.counts.any():
                 raise SchemaError("keys: the rows before came without; make a new Alarm")
             self._keys.clear()
-            self._fleet = _Fleet(*_Own.of(CROWDS, 1)[1:3], np.zeros(2))
+            self._fleet = rec.empty(_Fleet, {"C": ker.CROWDS})
         known = self._keys
         codes = np.array([known.setdefault(str(key), len(known)) for key in names], np.int64)
         room = len(self._own.level)
         if len(known) > room:
-            more = _Own.of(max(len(known) - room, room), int(self.average))
+            lengths = {"K": max(len(known) - room, room), "A": int(self.average)}
+            more = rec.empty(_Own, lengths)
             grown: Any = map(np.concatenate, zip(self._own, more, strict=True))
             self._own = _Own(*grown)
         return codes
@@ -360,7 +329,7 @@ class Alarm(Stored):
         size = sum(cells.itemsize * math.prod(cells.shape[1:]) for cells in self._own)
         with refusing_misfits():
             given = [(key, bytes(blob)) for key, blob in parts]
-            refuse_if(any(len(blob) != size for _, blob in given), "parts")
+            rec.refuse_if(any(len(blob) != size for _, blob in given), "parts")
         for key, blob in given:
             who, at = self._codes([key], 1)[0], 0
             for cells in self._own:
@@ -381,24 +350,22 @@ class Alarm(Stored):
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
         alarm = cls(meta["rate"], meta["average"], per=meta.get("per"))
         keys, pace = meta["keys"], arrays["pace"]
+        rec.refuse_if(
+            not all(type(key) is str for key in keys) or len({*keys}) != len(keys), "keys"
+        )
+        rec.check(_Own, arrays, {"K": len(keys), "A": int(alarm.average)})
+        ages = rec.check(_Fleet, arrays, {}, "fleet_")["C"]
+        rec.refuse_if(ages not in (0, ker.CROWDS) or (not ages and keys != [""]), "fleet_top")
         own = _Own(*(arrays[name] for name in _Own._fields))
         fleet = _Fleet(*(arrays[f"fleet_{name}"] for name in _Fleet._fields))
-        refuse_if(not all(type(key) is str for key in keys) or len({*keys}) != len(keys), "keys")
-        ages = len(fleet.top)
-        refuse_if(ages not in (0, CROWDS) or (not ages and keys != [""]), "fleet_top")
-        block = Within(0, MOST_COUNT if alarm.per else math.ceil(BLOCK / alarm.rate) + 1)
-        limits = counters(dict.fromkeys((FORMER, CURRENT, FORMER_ALARMS, CURRENT_ALARMS), block))
-        wanted = _Own.of(len(keys), int(alarm.average))
-        for name, within in zip(_Own._fields, (FINITE, REAL, limits, *[FINITE] * 3), strict=True):
-            shape, kind = getattr(wanted, name).shape, getattr(wanted, name).dtype
-            check_one(name, getattr(own, name), shape, kind, within)
-        check_one("fleet_top", fleet.top, (ages, 2, MOST), np.float64, REAL)
-        check_one("fleet_counts", fleet.counts, (ages, N_COUNTS), np.int64, limits)
-        check_one("fleet_level", fleet.level, (2,), np.float64, FINITE)
-        check_one("pace", pace, (N_PACE,), np.float64, FINITE)
-        refuse_if(pace[PERIOD] != alarm._pace[PERIOD], "pace")
-        places = own.born[:, AT]
-        refuse_if(not np.isin(places, np.arange(PLACES)).all(), "born")
+        block = rec.MOST if alarm.per else math.ceil(ker.BLOCK / alarm.rate) + 1
+        blocks = [ker.FORMER, ker.CURRENT, ker.FORMER_ALARMS, ker.CURRENT_ALARMS]
+        for counts in own.counts, fleet.counts:
+            rec.refuse_if(bool((counts[:, blocks] > block).any()), "counts")
+        rec.check_one("pace", pace, (ker.N_PACE,), np.float64, rec.FINITE)
+        rec.refuse_if(pace[ker.PERIOD] != alarm._pace[ker.PERIOD], "pace")
+        places = own.born[:, ker.AT]
+        rec.refuse_if(not np.isin(places, np.arange(ker.PLACES)).all(), "born")
         alarm._keys = {key: who for who, key in enumerate(keys)}
         alarm._own, alarm._fleet = copy.deepcopy(own), copy.deepcopy(fleet)
         alarm._pace = pace.copy()

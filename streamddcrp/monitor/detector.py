@@ -116,7 +116,7 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         if self._model.verdicts:  # which need the row's label
             self.step_many([x], None if t is None else [t])
             return
-        score, label = self._surprise(x, t), self._label(x, t)
+        score, label = self._predicted(x, t)
         self._alarm.check_times(t)
         self._model.learn_one(x, t)
         at = None if t is None else [t]
@@ -191,9 +191,6 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
             labels = None
         return self._alarm.step_many(scores, t=t, labels=labels, verdicts=verdicts)
 
-    def _label(self, x: Any, t: Any) -> int | None:
-        return None if self._reference else self._model.predict_one(x, t)
-
     # -- the reference ---------------------------------------------------------------------------
 
     def take_reference(self) -> None:
@@ -232,10 +229,10 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
         """Return the score of a row, high if anomalous; 0 before the model is fitted."""
-        surprise = self._surprise(x, t)
+        surprise, label = self._predicted(x, t)
         if math.isnan(surprise):
             return 0.0
-        return surprise if self._waiting else self._alarm.averaged(surprise, self._label(x, t))
+        return surprise if self._waiting else self._alarm.averaged(surprise, label)
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         """Return each column's contribution to a row's surprise; see `SeqDDCRP.explain_one`.
@@ -278,11 +275,14 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         """The score above which the next row raises an alarm; infinite at first."""
         return self._alarm.threshold
 
-    def _surprise(self, x: Mapping[Any, Any], t: Any) -> float:
+    def _predicted(self, x: Mapping[Any, Any], t: Any) -> tuple[float, int | None]:
+        """Return a row's surprise, NaN in warm-up, and its label, None relative to a reference."""
+        model = self._model
         if self._reference is not None:
-            return self._model._surprise_to(self._reference, x, t)
-        score = self._model.score_one(x, t)
-        return score if self._model._has_begun else math.nan
+            return model._surprise_to(self._reference, x, t), None
+        predicted = model._predict(x, t)
+        score = model._score_of(predicted) if model._has_begun else math.nan
+        return score, model._label_of(predicted)
 
     # -- checkpoints -----------------------------------------------------------------------------
 

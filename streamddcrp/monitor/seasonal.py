@@ -119,7 +119,7 @@ class Seasonal(Options, RowLearner, base.Transformer):
         None where a value is missing; unknown columns are left out. Without ``t`` the time is that
         of the last row learned or, without times, of the row after it.
         """
-        row = self._vectorizer.transform(x, learn=False).copy()
+        row = self._vectorizer.transform(x, learn=False)
         names = self._vectorizer.columns or tuple(sorted(x))
         if self._clocked is not None:
             check_clocked(self._clocked, t is not None or self._clocked)

@@ -6,27 +6,6 @@ from streamddcrp.compilation import kernel
 
 
 @kernel
-def join(links, out):
-    """Label customers joined by ``links`` (S, N) with the smallest index among them: union-find."""
-    S, N = links.shape
-    for s in range(S):
-        up = out[s]  # links lead to smaller indices, finally to the smallest
-        for i in range(N):
-            up[i] = i
-        for i in range(N):
-            a, b = i, links[s, i]
-            while up[a] != a:
-                up[a] = up[up[a]]
-                a = up[a]
-            while up[b] != b:
-                up[b] = up[up[b]]
-                b = up[b]
-            up[max(a, b)] = min(a, b)
-        for i in range(N):
-            up[i] = up[up[i]]
-
-
-@kernel
 def number_tables(labels, out):
     """Renumber tables (S, N) of samples 0, 1, .. by first customers; return their numbers (S,)."""
     S, N = labels.shape

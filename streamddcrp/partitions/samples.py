@@ -29,7 +29,7 @@ import scipy
 
 from streamddcrp.arguments import checked, generator, number_array
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.partitions.kernels import add_together, contingency, join, number_tables, place_all
+from streamddcrp.partitions.kernels import add_together, contingency, number_tables, place_all
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import whole
 
@@ -67,7 +67,7 @@ def labels_of_links(links: ArrayLike) -> IntArray:
             f"links must be integers of shape (N,) or (S, N), N at least 1; got an array of "
             f"{given.dtype} of shape {given.shape}"
         )
-    N = given.shape[-1]
+    n, N = given.size, given.shape[-1]
     wrong = (given < 0) | (given >= N)
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -75,9 +75,11 @@ def labels_of_links(links: ArrayLike) -> IntArray:
             f"links: customer {at[-1]} links to {given[at]}; there are customers 0 to {N - 1}",
             row=at[0],
         )
-    out = np.empty(given.shape, np.int64)
-    join(np.ascontiguousarray(given, dtype=np.int64).reshape(-1, N), out.reshape(-1, N))
-    return out
+    item = np.arange(n)
+    ends = given.ravel() + item - item % N  # customers of all samples are numbered together
+    graph = scipy.sparse.coo_array((np.ones(n, np.bool_), (item, ends)), shape=(n, n))
+    _, table = scipy.sparse.csgraph.connected_components(graph, directed=False)
+    return np.asarray(named(table).reshape(given.shape) % N)
 
 
 def named(labels: IntArray) -> IntArray:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.plots.figures import pyplot, short, styled
-from streamddcrp.plots.lanes import CAUSE
+from streamddcrp.plots.lanes import CAUSE, bars_of
 
 _NAMED = 40  # most columns shown with their names
 _LETTERS = 24  # of such a name
@@ -33,9 +33,7 @@ def _drawn(assignments: Any, loadings: Any, columns: list[str], ax: Any) -> Any:
             layout="constrained", sharey=True,
         )  # fmt: skip
     for lane, i in enumerate(ids):
-        on = np.array([i in one for one in sets])
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]])))
-        bars = [(rows[a] - 0.5, rows[b - 1] - rows[a] + 1.0) for a, b in edges.reshape(-1, 2)]
+        bars = bars_of([i in one for one in sets], rows - 0.5, rows + 0.5)
         ax.broken_barh(bars, (lane - 0.35, 0.7), color=CAUSE, linewidth=0.5)
     ax.set_yticks(range(len(ids)), [str(i) for i in ids])
     ax.set_ylim(len(ids) - 0.5, -0.5)

@@ -52,12 +52,17 @@ def lanes_of_causes(causes: tuple[Cause, ...]) -> list[Cause]:
     return sorted(sorted(causes, key=presence, reverse=True)[:N_CAUSES], key=lambda cause: cause.id)
 
 
+def bars_of(on: Any, begin: Any, end: Any) -> list[tuple[Any, Any]]:
+    """Return the beginning and width of each run of rows (N,) that are on, as bars are drawn."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]])))
+    return [(begin[a], end[b - 1] - begin[a]) for a, b in edges.reshape(-1, 2)]
+
+
 def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:
     """Draw one lane per feature with a bar where it is on; rows go from ``x`` to ``end`` (N,)."""
     shown = lanes_of_causes(causes)
     for lane, cause in enumerate(shown):
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], cause.on, [False]])))
-        bars = [(x[a], end[b - 1] - x[a]) for a, b in edges.reshape(-1, 2)]
+        bars = bars_of(cause.on, x, end)
         ax.broken_barh(bars, (lane - 0.27, 0.54), fc=CAUSE, ec=CAUSE, linewidth=0.4, zorder=2)
     shares = [float(cause.on.mean()) for cause in shown]
     label_lanes(ax, [f"feature {cause.id}" for cause in shown], shares)

@@ -48,15 +48,9 @@ class Numbers:
     """Numbers that users see: regimes that lasted, in order and without gaps.
 
     Ids in the data also go to labels that never lasted. A regime gets its number with its first
-    visit, as `visits` counts them, however its labels are cut into pieces.
+    visit, as `visits` counts them, however its labels are cut into pieces. ``lasted`` are labels
+    with numbers already, in order.
 
-    Parameters
-    ----------
-    lasted : iterable of int
-        Labels with numbers already, in order.
-
-    Examples
-    --------
     >>> numbers = Numbers()
     >>> numbers.see(np.array([0, 0, 0, 7, 0, 12, 12]))
     >>> numbers.see(np.array([12, 3]))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from streamddcrp.data.times import typical_gap
 from streamddcrp.plots.figures import INK, date_axis, matplotlib, pyplot, rendered, short, styled
 from streamddcrp.plots.findings import (
     Findings,
@@ -266,8 +267,5 @@ def _broken(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _ends(x: FloatArray) -> FloatArray:
     """End of a row's bar: at the next row, or after a usual step if that is far away."""
-    steps = np.diff(x)
-    usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
-    if not len(steps):
-        return x + usual
-    return np.asarray(x + np.minimum(np.append(steps, usual), GAP * usual))
+    usual = typical_gap(x)
+    return np.asarray(x + np.minimum(np.append(np.diff(x), usual), GAP * usual))

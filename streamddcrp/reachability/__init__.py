@@ -9,8 +9,7 @@ triangular,
 
 (Bartunov and Vetrov 2014, section 4.1). With prior links, R gives the prior expectations of the
 number and sizes of tables; with links of a posterior approximation, those of q. `LaplacianInverse`
-maintains R while links are added, changed and removed: appending a row costs O(n^2), or O(W n) if
-links reach W customers back, without any inversion or division.
+maintains R while links are added, changed and removed, without any inversion or division.
 
 R is the inverse of the Laplacian of the graph of links, grounded at the self-links; hence the name.
 This holds for the sequential process only: in the general ddCRP paths may run in cycles.

@@ -5,11 +5,9 @@ from typing import Self
 import numpy as np
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.reachability import kernels
 from streamddcrp.typing import ArrayLike, FloatArray
 
 SUM_TOLERANCE = 1e-9  # rounding error allowed in the sum of a customer's links
-FIRST_CAPACITY = 16
 
 
 class LaplacianInverse:
@@ -24,27 +22,10 @@ class LaplacianInverse:
 
     Customers are counted from the oldest one kept: after ``evict(k)`` customer k is customer 0.
 
-    Parameters
-    ----------
-    bandwidth : int, optional
-        Links reach back over the last `bandwidth` customers only (a window decay). The links then
-        take O(W n) memory instead of O(n^2); R itself stays dense.
-
     Notes
     -----
-    For n customers kept, time and memory:
-
-    ==========  ======================  ==========================
-    operation   dense                   bandwidth W
-    ==========  ======================  ==========================
-    append      O(n^2)                  O(W n)
-    revise(i)   O(i^2 + (n - i) i)      O(W i + (n - i) i)
-    evict(k)    O(k)                    O(k)
-    memory      O(n^2)                  O(n^2) for R, O(W n) for A
-    ==========  ======================  ==========================
-
-    Storage grows by doubling and is reused as customers are evicted, so memory follows the number
-    of customers kept, not the length of the stream.
+    For n customers kept, all operations take O(n^2) time, and the matrices O(n^2) memory. Links
+    that reach W customers back are rows with zeros before them.
 
     Examples
     --------
@@ -67,45 +48,35 @@ class LaplacianInverse:
     array([2.75, 0.  , 0.25])
     """
 
-    def __init__(self, *, bandwidth: int | None = None) -> None:
-        self._bandwidth = _checked_bandwidth(bandwidth)
-        self._start = 0  # buffer row of the oldest customer kept
-        self._end = 0  # one past the buffer row of the newest
-        self._R = np.zeros((FIRST_CAPACITY, FIRST_CAPACITY))
-        self._A = np.zeros((FIRST_CAPACITY, self._bandwidth or FIRST_CAPACITY))
-        self._self_links = np.zeros(FIRST_CAPACITY)
-        self._work = np.zeros(FIRST_CAPACITY)
+    def __init__(self) -> None:
+        self._A = self._R = np.empty((0, 0))
+        self._self_links = np.empty(0)
 
     def __len__(self) -> int:
         """Count the customers kept."""
-        return self._end - self._start
+        return len(self._R)
 
     def __repr__(self) -> str:
-        band = "" if self._bandwidth is None else f", bandwidth={self._bandwidth}"
-        return f"<{type(self).__name__} of {len(self)} customers{band}>"
+        return f"<{type(self).__name__} of {len(self)} customers>"
 
     @classmethod
-    def from_links(cls, links: ArrayLike, *, bandwidth: int | None = None) -> Self:
-        """Build the inverse of link probabilities (N, N), read below the diagonal.
-
-        O(N^3), or O(W N^2) with a ``bandwidth``, as for the class.
-        """
+    def from_links(cls, links: ArrayLike) -> Self:
+        """Build the inverse of link probabilities (N, N), read below the diagonal; O(N^3)."""
         A = np.asarray(links, dtype=np.float64)
         if A.ndim != 2 or A.shape[0] != A.shape[1]:
             raise SchemaError(f"links: expected a square matrix, got shape {A.shape}")
-        inverse = cls(bandwidth=bandwidth)
+        inverse = cls()
         for i, row in enumerate(A):
             inverse.append(row[:i])
         return inverse
 
     def append(self, row: ArrayLike, *, self_link: float | None = None) -> None:
-        """Add a customer behind the others. O(n^2); O(W n) with a bandwidth.
+        """Add a customer behind the others.
 
         Parameters
         ----------
         row : array_like of float, shape (n,)
-            Probabilities of its links to the n customers kept, oldest first. With a bandwidth W
-            the last ``min(n, W)`` of them suffice, and the others must be zero.
+            Probabilities of its links to the n customers kept, oldest first.
         self_link : float, optional
             Probability that it opens a table. By default the remainder of `row`; give it if part of
             the probability belongs to evicted customers.
@@ -116,18 +87,16 @@ class LaplacianInverse:
             `row` has the wrong length, a negative or undefined entry, or a sum above 1.
         """
         n = len(self)
-        links, opens = self._checked(n, row, self_link)
-        self._reserve()
-        self._set_links(self._end, links, opens)
-        kernels.append(self._A, *self._reach(self._end), self._start, self._end, self._R)
-        self._end += 1
+        links, opens = _checked(n, row, self_link)
+        self._A, self._R = np.pad(self._A, (0, 1)), np.pad(self._R, (0, 1))
+        self._A[n, :n], self._R[n] = links, self._reached(n, links)
+        self._self_links = np.append(self._self_links, opens)
 
     def revise(self, i: int, row: ArrayLike, *, self_link: float | None = None) -> None:
         """Replace the links of customer i: a rank-1 update of rows >= i and columns < i.
 
         ``i`` counts from the oldest one kept (ConfigError if it is not kept); ``row`` (i,) and
-        ``self_link``: as for `append`, whose errors change nothing. O(i^2 + (n - i) i); with a
-        bandwidth O(W i + (n - i) i).
+        ``self_link``: as for `append`, whose errors change nothing.
         """
         n = len(self)
         if not 0 <= i < n:
@@ -135,14 +104,15 @@ class LaplacianInverse:
             if n == 0:
                 message = f"i: there is no customer {i}, nor any other; append one first"
             raise ConfigError(message)
-        links, opens = self._checked(i, row, self_link)
-        at = self._start + i
-        self._set_links(at, links, opens)
-        first, shift = self._reach(at)
-        kernels.revise(self._A, first, shift, self._start, at, self._end, self._work, self._R)
+        links, self._self_links[i] = _checked(i, row, self_link)
+        before, self._A[i, :i] = self._R[i].copy(), links
+        self._R[i] = self._reached(i, links)
+        later = self._R[i + 1 :]
+        later += np.outer(later[:, i], self._R[i] - before)
+        np.clip(later, 0.0, 1.0, out=later)
 
     def evict(self, k: int = 1) -> None:
-        """Forget the k oldest customers, 0 <= k <= n (ConfigError if there are fewer). O(k), exact.
+        """Forget the k oldest customers, 0 <= k <= n (ConfigError if there are fewer). Exact.
 
         Paths between the remaining customers pass through these only, so their block of R does not
         change. Tables opened by a forgotten customer have no column any more: the rows of
@@ -152,131 +122,73 @@ class LaplacianInverse:
             raise ConfigError(
                 f"k: expected a number of customers between 0 and {len(self)}, got {k}"
             )
-        self._start += k
-
-    @property
-    def bandwidth(self) -> int | None:
-        """Largest distance of links in customers; None: unlimited."""
-        return self._bandwidth
+        self._A, self._R = self._A[k:, k:].copy(), self._R[k:, k:].copy()
+        self._self_links = self._self_links[k:]
 
     @property
     def links(self) -> FloatArray:
         """Links A between the customers kept, strictly lower triangular, shape (n, n)."""
-        A = np.zeros((len(self), len(self)))
-        for i, at in enumerate(range(self._start, self._end)):
-            first, shift = self._reach(at)
-            A[i, first - self._start : i] = self._A[at, first + shift : at + shift]
-        return A
+        return self._A.copy()
 
     @property
     def self_links(self) -> FloatArray:
         """Probability s_i that customer i opens a table, shape (n,)."""
-        return self._self_links[self._start : self._end].copy()
+        return self._self_links.copy()
 
     def to_dense(self) -> FloatArray:
         """Return R, unit lower triangular, shape (n, n)."""
-        rows = slice(self._start, self._end)
-        return np.tril(self._R[rows, rows])
+        return self._R.copy()
 
     def table_probabilities(self) -> FloatArray:
         """Return Z = R s, shape (n, n): row i, column k: customer i sits where k opened a table.
 
-        Rows sum to 1 as long as nothing was evicted. O(n^2).
+        Rows sum to 1 as long as nothing was evicted.
         """
-        return self.to_dense() * self._self_links[self._start : self._end]
+        return self._R * self._self_links
 
     def expected_table_sizes(self) -> FloatArray:
         """Return the expected number of kept customers at the table opened by each, shape (n,).
 
         sum_i R_ik s_k, zero-sized where k opens none; divide by `self_links` for the size of an
-        existing table. O(n^2).
+        existing table.
         """
-        out = np.empty(len(self))
-        kernels.column_masses(self._start, self._end, self._R, out)
-        return out * self._self_links[self._start : self._end]
+        sizes: FloatArray = self._R.sum(axis=0) * self._self_links
+        return sizes
 
     def expected_n_tables(self) -> float:
-        """Return the expected number of tables opened by the customers kept, sum_k s_k. O(n)."""
-        return float(self._self_links[self._start : self._end].sum())
+        """Return the expected number of tables opened by the customers kept, sum_k s_k."""
+        return float(self._self_links.sum())
 
-    def _checked(self, n: int, row: ArrayLike, self_link: float | None) -> tuple[FloatArray, float]:
-        """Check a customer's links to n predecessors; return them and the self-link."""
-        links = np.asarray(row, dtype=np.float64, order="C")
-        kept = n if self._bandwidth is None else min(n, self._bandwidth)
-        if links.ndim != 1 or links.size not in {n, kept}:
-            lengths = f"{n}" if kept == n else f"{kept} (the bandwidth) or {n}"
-            raise SchemaError(
-                f"row: expected one link probability for each earlier customer, length {lengths}; "
-                f"got shape {links.shape}"
-            )
-        wrong = np.flatnonzero(~((links >= 0.0) & (links <= 1.0 + SUM_TOLERANCE)))
-        if wrong.size:
-            raise SchemaError(
-                f"row: entry {wrong[0]} is {links[wrong[0]]}; probabilities must lie between "
-                f"0 and 1 (exponentiate log probabilities first)"
-            )
-        if links.size > kept:
-            if links[: n - kept].any():
-                far = int(np.flatnonzero(links[: n - kept])[0])
-                raise SchemaError(
-                    f"row: entry {far} links {n - far} customers back, beyond the bandwidth of "
-                    f"{self._bandwidth}; set it to 0 or construct with a larger bandwidth"
-                )
-            links = links[n - kept :]
-        total = float(links.sum())
-        if self_link is not None:
-            if not self_link >= 0.0:
-                raise SchemaError(f"self_link: expected a probability, got {self_link}")
-            total += self_link
-        if total > 1.0 + SUM_TOLERANCE:
-            what = "row" if self_link is None else "row and self_link"
-            raise SchemaError(
-                f"{what}: the probabilities sum to {total:.17g}, above 1; normalise them first"
-            )
-        return links, max(0.0, 1.0 - total) if self_link is None else float(self_link)
-
-    def _reach(self, at: int) -> tuple[int, int]:
-        """Return the first row that a row's links reach, and the position of row 0 among them."""
-        if self._bandwidth is None:
-            return self._start, 0
-        return max(self._start, at - self._bandwidth), self._bandwidth - at
-
-    def _set_links(self, at: int, links: FloatArray, self_link: float) -> None:
-        first, shift = self._reach(at)
-        self._A[at, first + shift : at + shift] = links
-        self._self_links[at] = self_link
-
-    def _reserve(self) -> None:
-        """Make room for one more row: reuse the rows of evicted customers, or double."""
-        capacity = len(self._self_links)
-        if self._end < capacity:
-            return
-        n = len(self)
-        old, new = slice(self._start, self._end), slice(0, n)
-        # At most half full: the halves do not overlap, and at least n appends pay for the copy.
-        grown = capacity if 2 * n <= capacity else 2 * capacity
-        R, A, self_links = self._R, self._A, self._self_links
-        if grown > capacity:
-            R = np.zeros((grown, grown))
-            A = np.zeros((grown, self._bandwidth or grown))
-            self_links = np.zeros(grown)
-            self._work = np.zeros(grown)
-        R[new, new] = self._R[old, old]
-        banded = self._bandwidth is not None
-        A[new, slice(None) if banded else new] = self._A[old, slice(None) if banded else old]
-        self_links[new] = self._self_links[old]
-        self._R, self._A, self._self_links = R, A, self_links
-        self._start, self._end = 0, n
+    def _reached(self, i: int, links: FloatArray) -> FloatArray:
+        """Return row i of R: e_i + sum_j A_ij R_j."""
+        row = np.zeros(len(self._R))
+        for j in np.flatnonzero(links):
+            row += links[j] * self._R[j]
+        np.clip(row, 0.0, 1.0, out=row)  # rounding may leave [0, 1] by an ulp, the exact value not
+        row[i] = 1.0
+        return row
 
 
-def _checked_bandwidth(bandwidth: object) -> int | None:
-    if bandwidth is None:
-        return None
-    if isinstance(bandwidth, bool):
-        pass
-    elif isinstance(bandwidth, int | np.integer) and bandwidth >= 1:
-        return int(bandwidth)
-    raise ConfigError(
-        f"bandwidth: expected an integer >= 1, or None for links to all earlier customers; "
-        f"got {bandwidth!r}"
-    )
+def _checked(n: int, row: ArrayLike, self_link: float | None) -> tuple[FloatArray, float]:
+    """Check a customer's links to n predecessors; return them and the self-link."""
+    links = np.asarray(row, dtype=np.float64)
+    if links.shape != (n,):
+        raise SchemaError(
+            f"row: expected one link probability for each earlier customer, length {n}; got shape "
+            f"{links.shape}"
+        )
+    wrong = np.flatnonzero(~((links >= 0.0) & (links <= 1.0 + SUM_TOLERANCE)))
+    if wrong.size:
+        raise SchemaError(
+            f"row: entry {wrong[0]} is {links[wrong[0]]}; probabilities must lie between "
+            f"0 and 1 (exponentiate log probabilities first)"
+        )
+    if self_link is not None and not self_link >= 0.0:
+        raise SchemaError(f"self_link: expected a probability, got {self_link}")
+    total = float(links.sum()) + (self_link or 0.0)
+    if total > 1.0 + SUM_TOLERANCE:
+        what = "row" if self_link is None else "row and self_link"
+        raise SchemaError(
+            f"{what}: the probabilities sum to {total:.17g}, above 1; normalise them first"
+        )
+    return links, max(0.0, 1.0 - total) if self_link is None else float(self_link)

@@ -11,6 +11,7 @@ import io
 import json
 import lzma
 import tarfile
+from calendar import monthrange
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -67,8 +68,12 @@ FILES = {
     "API_GDP.csv": (lines(['"Data Source","World Development Indicators",', "", '"Country Name","Indicator Name","1968","1969",'], lambda i: f'"Land {i}","GDP (current US$)","{X[i] * 5e10}","{Y[i] * 3e10}",'), "", None, "1968,1969"),
     "yfinance_named.csv": (lines(["Price,Close,High,Volume", "Ticker,AAPL,AAPL,AAPL", "Date,,,"], lambda i: f"{at(i, 86400):%Y-%m-%d},{X[i]},{Y[i]},{Y[i] * 1e5:.0f}"), "--time Date", T(86400), 3),
     "home-assistant.jsonl": ("".join(J({"last_updated_ts": 1615593600.25 + 30 * i, "state": X[i]}) + "\n" for i in range(N)), "--time last_updated_ts", [datetime(2021, 3, 13) + timedelta(seconds=30 * i + 0.25) for i in range(N)], 1),
-    "HR.csv": (lines(["1615593600.000000", "1.000000"], lambda i: f"{60 + X[i]:.2f}"), "", "?", 1),
-    "ACC.csv": (lines(["1615593600.000000, 1615593600.000000, 1615593600.000000", "32.000000, 32.000000, 32.000000"], lambda i: f"{-X[i]:.0f},{Y[i]:.0f},{i % 7}"), "", "?", 3),
+    "HR.csv": (lines(["1615593600.000000", "1.000000"], lambda i: f"{60 + X[i]:.2f}"), "", T(1), 1),
+    "ACC.csv": (lines(["1615593600.000000, 1615593600.000000, 1615593600.000000", "32.000000, 32.000000, 32.000000"], lambda i: f"{-X[i]:.0f},{Y[i]:.0f},{i % 7}"), "", [at(0, 0) + timedelta(seconds=i / 32) for i in range(N)], 3),
+    "demanddata.csv": (lines(["SETTLEMENT_DATE,SETTLEMENT_PERIOD,ND"], lambda i: f"{at(i, 1800):%d-%b-%Y},{at(i, 1800).hour * 2 + at(i, 1800).minute // 30 + 1},{X[i]}").upper(), "", T(1800), "ND"),
+    "USW00094728.dly": ("".join(f"USW00094728{year}{month:02d}{element}" + "".join(f"{X[day] * 10 if day < monthrange(year, month)[1] else -9999:5.0f}  7" for day in range(31)) + "\n" for year in (2020, 2021) for month in range(1, 13) for element in ("TMAX", "TMIN")), "", [datetime(2020, 1, 1) + timedelta(days=i) for i in range(731)], 2, 731),
+    "inbox.mbox": ("".join(f"From a@x.org {at(i, 61):%a %b %d %H:%M:%S %Y}\nFrom: a@x.org\nSubject: pump {i % 3}\nDate: {at(i, 61):%a, %d %b %Y %H:%M:%S} +0000\n\nit has stopped\n>From here\n\n" for i in range(N)), "", T(61), "text"),
+    "46026h2021.txt": (lines(["#YY  MM DD hh mm WSPD WVHT  MWD", "#yr  mo dy hr mn m/s     m degT"], lambda i: f"{at(i, 600):%Y %m %d %H %M} {X[i]:4.1f} {99 if i % 3 else Y[i] / 10:5.2f} {999 if i % 3 else 290:3d}"), "", T(600), 3),
     "cast.cnv": (lines(["* Sea-Bird SBE 9 Data File:", "* FileName = C:\\DATA\\A.hex", "** Ship: RV Polar", "# nquan = 3", "# name 0 = prDM: Pressure, Digiquartz [db]", "# name 1 = t090C: Temperature [ITS-90, deg C]", "# name 2 = sal00: Salinity [PSU]", "# interval = seconds: 0.0416667", "# start_time = Mar 13 2021 10:00:00", "# bad_flag = -9.990e-29", "*END*"],
    lambda i: f"{i * 0.5:11.3f}{X[i]:11.4f}{Y[i]:11.4f}"), "", None, 3),
     "BBK01.WT1010.csv": ("\ufeff" + lines([',BBEX3.D.USD,BBEX3.D.USD_FLAGS', ',"Euro foreign exchange, daily",', 'unit,USD (US-Dollar),', 'unit multiplier,one,', 'last update,2021-03-12 16:00:01,'],

@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -44,6 +45,23 @@ def test_rows_in_another_order_are_sorted(tmp_path, order, options, piece, monke
     numbers = np.argsort(places).tolist()
     assert [row["row"] for row in found] == numbers
     assert [row | {"row": i} for i, row in enumerate(found)] == expected
+
+
+def test_an_hour_that_comes_again_late_in_a_file_is_sorted_in(tmp_path):
+    """As clocks that are put back write it, far below the first 100 kB; keys do not count."""
+    at = [datetime(2021, 1, 5) + timedelta(minutes=i) for i in range(6000)]
+    places = [*range(5500), *range(5440, 6000)]
+    lines = [f"{at[i]},{'ab'[i % 2]},{i % 7}.25" for i in places]
+    path = tmp_path / "in.csv"
+    path.write_text("\n".join(["at,key,flow", *lines]))
+    for more in ([], ["--by", "key"]):
+        found, said = ran(path, "--time", "at", "--features", "flow", *more)
+        assert "(row 5,500 is before the one above it)" in said
+        assert sorted(row["row"] for row in found) == [*range(len(places))]
+        assert all(a["time"] <= b["time"] for a, b in pairwise(found))
+    path.write_text("\n".join(["at,key,flow", *(f"{at[i]},k{k},{i % 7}.25" for k in (0, 1)
+                                               for i in range(3000))]))  # fmt: skip
+    assert "sorted" not in ran(path, "--time", "at", "--features", "flow", "--by", "key")[1]
 
 
 def test_a_sorted_run_goes_on_where_it_stopped(tmp_path):

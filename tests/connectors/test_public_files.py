@@ -534,7 +534,7 @@ def test_dates_with_points_tell_a_decimal_comma(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mark", "missing"), [(-9999, True), (-999.0, True), (999, False), (-100, False)]
+    ("mark", "missing"), [(-9999, True), (-99.9, True), (999, False), (-100, False)]
 )
 def test_a_lone_sentinel_is_missing_where_it_is_far_from_all(tmp_path, mark, missing):
     path = tmp_path / "rows.csv"
@@ -549,6 +549,20 @@ def test_a_lone_sentinel_is_missing_where_it_is_far_from_all(tmp_path, mark, mis
     assert table["x"].null_count == missing
     assert table["y"].null_count == 0  # from -10,000 on
     assert table.num_rows == N
+
+
+@pytest.mark.parametrize(("mark", "n_missing"), [(999, 200), (290, 0)])
+def test_99_is_missing_beside_longer_marks_alone(tmp_path, mark, n_missing):
+    path = tmp_path / "buoy.csv"
+    path.write_text(
+        lines(
+            ["x,y"],
+            lambda i: f"{99.0 if (i + 1) % 3 else X[i]},{mark if (i + 1) % 3 else X[i] * 9}",
+        )
+    )
+    with closing(open_source(path, Columns())) as source:
+        table = pa.Table.from_batches([batch for batch, _ in source.read_after(None)])
+    assert table["x"].null_count == table["y"].null_count == n_missing
 
 
 def test_years_of_logs_come_first_where_that_is_nearer(tmp_path):

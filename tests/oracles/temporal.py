@@ -44,20 +44,6 @@ def log_joint(c: Any, K: int, alpha: float, kappa: list[float]) -> float:
     return float(out)
 
 
-def log_joint_by_urn(c: Any, K: int, alpha: float, kappa: list[float]) -> float:
-    """log p(c), item by item."""
-    counts: list[Any] = []
-    out = 0.0
-    for t, labels in enumerate(c):
-        weight = decayed(counts, t, kappa) + np.full(K, alpha / K)
-        counts.append(np.zeros(K))
-        for k in labels:
-            out += math.log(weight[k] / weight.sum())
-            weight[k] += 1.0
-            counts[t][k] += 1.0
-    return out
-
-
 def log_joint_infinite(c: Any, alpha: float, kappa: list[float]) -> float:
     """log probability of the partition into chains, equation (J_inf); silence ends a chain."""
     K = 1 + max((k for labels in c for k in labels), default=0)

@@ -11,15 +11,13 @@ ATOL = 1e-12  # sums of at most 50 numbers in [0, 1], each off by a few rounding
 
 
 @st.composite
-def link_rows(draw, n, bandwidth=None):
+def link_rows(draw, n):
     """Probabilities of links to n earlier customers, possibly none, possibly certain."""
     weights = np.array(
         draw(
             st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1.0)), min_size=n + 1, max_size=n + 1)
         )
     )
-    if bandwidth is not None:
-        weights[: max(0, n - bandwidth)] = 0.0
     if weights.sum() == 0.0:
         weights[n] = 1.0
     return (weights / weights.sum())[:n]
@@ -65,38 +63,33 @@ def test_revision_equals_rebuilding(data, A):
 
 
 class Restaurant(RuleBasedStateMachine):
-    """The class beside a plain matrix of links, in both layouts."""
+    """The class beside a plain matrix of links."""
 
-    @initialize(bandwidth=st.one_of(st.none(), st.integers(1, 4)))
-    def start(self, bandwidth):
-        self.bandwidth = bandwidth
-        self.inverse = LaplacianInverse(bandwidth=bandwidth)
+    @initialize()
+    def start(self):
+        self.inverse = LaplacianInverse()
         self.A = np.zeros((0, 0))
         self.evicted = False
 
-    def draw_row(self, data, n, short):
-        row = data.draw(link_rows(n, self.bandwidth), label="row")
-        return row, row[max(0, n - self.bandwidth) :] if short and self.bandwidth else row
-
-    @rule(data=st.data(), short=st.booleans())
-    def append(self, data, short):
+    @rule(data=st.data())
+    def append(self, data):
         n = len(self.A)
-        row, handed = self.draw_row(data, n, short)
-        self.inverse.append(handed)
+        row = data.draw(link_rows(n), label="row")
+        self.inverse.append(row)
         self.A = np.pad(self.A, (0, 1))
         self.A[n, :n] = row
 
     @rule(data=st.data())
     def append_many(self, data):
         for _ in range(data.draw(st.integers(2, 8))):
-            self.append(data, short=False)
+            self.append(data)
 
     @precondition(lambda self: len(self.A))
-    @rule(data=st.data(), short=st.booleans())
-    def revise(self, data, short):
+    @rule(data=st.data())
+    def revise(self, data):
         i = data.draw(st.integers(0, len(self.A) - 1), label="i")
-        row, handed = self.draw_row(data, i, short)
-        self.inverse.revise(i, handed)
+        row = data.draw(link_rows(i), label="row")
+        self.inverse.revise(i, row)
         self.A[i, :i] = row
 
     @precondition(lambda self: len(self.A))

@@ -301,3 +301,8 @@ def test_a_row_beside_which_all_others_vanish():
     expected = fresh.step_many(far, parents=[[]])["score"][0].as_py()
     assert out["score"][0].as_py() == pytest.approx(expected, rel=1e-14)
     assert out["p_new"][0].as_py() == 1.0
+
+
+def test_a_given_alpha_is_its_mean_in_warm_up_too():
+    assert [GraphCRP(alpha=alpha).alpha_mean for alpha in (1, 0.5)] == [1.0, 0.5]
+    assert math.isnan(GraphCRP().alpha_mean)

@@ -94,7 +94,9 @@ def test_what_is_missing_is_drawn_from_its_law_given_the_rest(known):
 
     work = SimpleNamespace(filled=np.where(seen > 0.0, x, 99.0), on=on)
     draw = plain(_impute, normal=lambda _seed, _t, _i, _what, d: z[d], gamma=gamma)
-    draw(SimpleNamespace(seed=0), cov, mean, sums, rate, work, 7, 0, seen, 2, len(on))
+    particles = SimpleNamespace(cov=[cov], mean=[mean], rate=[rate])
+    state = SimpleNamespace(particles=particles, sums=sums, scratch=work)
+    draw(SimpleNamespace(seed=0), state, 0, 7, seen, 2, len(on))
     fit = mean[on].sum(axis=0)
     s = 1.0 + cov[np.ix_(on, on)].sum()  # noise and loadings, in units of the noise's variance
     variance = rate

@@ -308,9 +308,7 @@ def test_the_rules_bite():
         assert kernel_may_import(kernel, allowed)
     for refused in "scipy", f"{CORE}.typing", f"{CORE}.models.temporal.kernels.text", "numba":
         assert not kernel_may_import(kernel, refused)
-    assert not kernel_may_import(
-        f"{CORE}.reachability.kernels", f"{CORE}.likelihoods.kernels.counts"
-    )
+    assert not kernel_may_import(f"{CORE}.partitions.kernels", f"{CORE}.likelihoods.kernels.counts")
     assert model_of(kernel) == "seqddcrp"
     assert model_of(f"{CORE}.models") is None
     assert may_know_arrow(f"{CORE}.models.text.views")

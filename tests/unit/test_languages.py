@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamddcrp import TextStream
+from streamddcrp import TextStream, errors
 from streamddcrp.data import languages
 from streamddcrp.data.languages import is_due, recognise, stop_words_of, until_look
 from streamddcrp.data.words import ENGLISH, WordTable
@@ -202,7 +202,7 @@ def test_without_the_package_it_says_what_is_missing(monkeypatch):
         raise ImportError(name)
 
     languages.known_lists.cache_clear()
-    monkeypatch.setattr(languages, "import_module", absent)
+    monkeypatch.setattr(errors, "import_module", absent)
     with pytest.raises(MissingExtraError, match=r"streamddcrp\[words\]"):
         TextStream(stop_words="auto")
     with pytest.raises(MissingExtraError, match="german"):

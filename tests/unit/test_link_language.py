@@ -382,3 +382,8 @@ def test_one_time_may_stand_for_all_tokens_of_a_batch(t):
     model = LinkLanguageModel(base_measure=7)
     assert len(model.step_many(["a", "b", "a"], t=t)["time"].unique()) == 1
     assert model.n_seen == 3
+
+
+def test_times_of_more_documents_than_there_are_are_refused():
+    with pytest.raises(SchemaError, match="times: got 2 for 1 documents"):
+        Corpus.from_documents([W], base_measure=G, times=[np.arange(len(W)), [0.0]])

@@ -15,7 +15,7 @@ from streamddcrp.models.trees.kernels.tree import (
     subtree_sums,
 )
 from streamddcrp.models.trees.tree import merged, paths_of, sorted_order, sticks
-from tests.oracles.nested_ascent import endpoint_scores
+from tests.oracles.nested_tree import endpoint_scores
 
 PARENT, LEVEL = np.array([-1, 0, 0, 1, 1, 2]), np.array([1, 2, 2, 3, 3, 3])
 A, B = np.array([1, 5.5, 3.0, 4.0, 2.5, 3.0]), np.array([1, 4.0, 1.5, 2.5, 1.2, 1.0])
@@ -58,7 +58,8 @@ def test_path_sums_have_these_values():
 
 def test_sticks_have_these_values():
     size, a, b = np.empty((3, 6))
-    total = stick_bound(PARENT, LEVEL, 6, 3, np.array(Q), 1.0, size, a, b)
+    beta_parameters(PARENT, 6, np.array(Q), 1.0, size, a, b)
+    total = stick_bound(PARENT, LEVEL, 3, np.array(Q), 1.0)
     assert size[:3] == pytest.approx([1.0, 0.7327118364824653, 0.26227264975691617], rel=1e-12)
     assert a[1:] == pytest.approx(1.0 + size[1:], rel=1e-12)
     want = [1.2672881635175348, 1.0050155137606187, 1.151131951046619, 1.0101276471161402,

@@ -33,6 +33,24 @@ def test_a_place_of_many_values_is_variable():
         "#0", "#1", "#2", "#0", "#0", "#0", "#0",
     ]  # fmt: skip
     assert templates.spelled("#0a") == "login of user <*>"
+    covered = Templates.restore(templates.state()).numbers(read_texts(["login of user fay"]))
+    assert covered.tolist() == [[0, 2, 1]]
+
+
+def test_true_and_false_are_values():
+    templates = Templates()
+    assert numbers(templates, ["lid open: true", "lid open: false"]) == ["#0", "#0"]
+    assert templates.spelled("#0a") == "lid open: <*>"
+
+
+def test_lines_of_a_template_that_was_known_late_are_one_story():
+    names = ["ann", "bob", "cid", "dan", "eve", "fay"]
+    lines = [f"login of user {names[i % 6]}" for i in range(300)]
+    model = TextStream(scale="template")
+    model.learn_many([line for one in lines for line in (one, "disk is full")])
+    labels = model.final_labels(window=True)["label"].to_pylist()
+    assert len(set(labels[::2])) == len(set(labels[1::2])) == 1
+    assert sorted(model.summary()["words"].to_pylist()) == ["disk is full", "login of user <*>"]
 
 
 def test_many_templates_are_kept_and_the_oldest_forgotten(monkeypatch):

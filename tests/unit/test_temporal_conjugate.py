@@ -160,7 +160,8 @@ def test_parting_is_the_slow_one(window, seed):
     before, kappa = 3.0 * rng.random((2, 2, 3)), np.array([0.6, 0.1])
     before[:, 1] = 0.0
     known = ConjugateStats(np.stack([starts.sums[0], 0.0 * starts.sums[0]]))
-    shared, smoothed = law.split(rows, own, sides, before, known, both, 1e-3, kappa)
+    past = 1e-3, kappa, before[:, :, 0].copy()
+    shared, smoothed = law.split(rows, own, sides, past, known, both)
     slow = [w * np.stack([1.0 - side, side], axis=1) for w, side in zip(own, sides, strict=True)]
     for r in range(6):
         sums = np.stack([law.stats(X, q).sums for X, q in zip(rows, slow, strict=True)])

@@ -1,6 +1,5 @@
 """The window engine: rows are never lost, ids never come back, memory does not grow."""
 
-import pickle
 import sys
 
 import numpy as np
@@ -134,17 +133,6 @@ def test_a_component_is_split_only_where_a_slot_is_free():
         engine.resp[0][:] = 1.0
         move(engine)
         assert engine.n_components == slots
-
-
-@given(streams())
-def test_going_on_after_a_copy(case):
-    """O9 (j): a stored state continues bit for bit."""
-    settings, epochs = case
-    engine = learn(Engine(settings, known()), epochs[: len(epochs) // 2])
-    copy = pickle.loads(pickle.dumps(engine))
-    for X in epochs[len(epochs) // 2 :]:
-        assert (engine.learn(X) == copy.learn(X)).all()
-    assert engine.changes == copy.changes
 
 
 def test_weights_sum_to_the_mass_of_the_prior():

@@ -40,14 +40,6 @@ def test_schema_is_sorted_so_order_does_not_matter():
     assert repr(vectorizer) == "<Vectorizer of 3 columns>"
 
 
-def test_buffer_is_reused():
-    vectorizer = fitted()
-    first = vectorizer.transform({"a": 1, "b": 2})
-    assert vectorizer.transform({"a": 3, "b": 4}) is first
-    assert vectorizer.transform({"a": None, "b": 4}) is first
-    same(first, [NAN, 4])
-
-
 @pytest.mark.parametrize("one", [1, 1.0, True, np.int8(1), np.float32(1), np.True_, Fraction(1)])
 def test_numbers_of_many_kinds(one):
     same(fitted().transform({"a": one, "b": 0.5}), [1.0, 0.5])

@@ -23,6 +23,7 @@ _SENTINELS = (
     -9999.9, -9999.99, -99999.0, 999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99,
     99999.0, 99999.9, 999999.0,
 )  # fmt: skip
+_SHORT = (99.0, 99.9, 99.99)  # percentages, unless other columns have marks of nines
 _COUNTERS = re.compile(
     r"(|c1|#|instant|rownames|row|__index_level_0__|record|obs|seq|unnamed: 0|"
     r"(.*[_ .])?(id|idx|index|seq|no\.?|nr\.?|num|number|#)|row_?id|row_?number|[A-Za-z]+Id)",
@@ -258,21 +259,30 @@ def may_be_time(name: str) -> bool:
     return _TIME_NAMES.search(re.sub("(?<=[a-z])(?=[A-Z])", "_", name)) is not None
 
 
-def _sentinels_of(values: Any) -> tuple[float, ...]:
+def with_short_marks(name: str, cells: Any, dialect: Dialect, habit: Habit) -> Habit:
+    """Add 99 and its like to the marks of a column, in a table of which another column has some."""
+    if habit.kind != "number":
+        return habit
+    numbers, _ = Cells(dialect, {name: habit}).numbers(name, cells)
+    values = numbers.cast(pa.float64()).drop_null().to_numpy()
+    return habit._replace(sentinels=habit.sentinels + _sentinels_of(values, _SHORT))
+
+
+def _sentinels_of(values: Any, marks: Sequence[float] = _SENTINELS) -> tuple[float, ...]:
     """Return numbers that repeat, far from all others, as no measurement does.
 
     One of three nines or more, and a minus, need not repeat, if it is three times as far from the
     others as these are from each other. Small ones do so among more than twenty others only.
     """
     found: list[float] = []
-    for mark in _SENTINELS:
+    for mark in marks:
         count = int((values == mark).sum())
         rest = values[~np.isin(values, [*found, mark])]
         if not count or not len(rest):
             continue
         if count == 1:
             wide = len(rest) > 20 and rest.min() - mark > 3.0 * np.ptp(rest)
-            far = wide and mark <= -999.0
+            far = wide and mark <= -99.9
         elif mark < 0:
             far = rest.min() >= mark / 10.0 and (mark <= -99.0 or len(rest) > 20)
         else:

@@ -254,8 +254,6 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     if not cut.rows:
         return replace(found, **{k: v for k, v in given.items() if k in ("header", "skip")})
     start = 0 if cut.width == 1 or "skip" in given else _first_row(cut)
-    if not {"header", "skip"} & {*given} and _is_start(cut.rows[start:]):
-        start, given = start + 2, given | {"header": False}
     rows = cut.rows[start:]
     names = _names_above(cut, start, text, found.sep) if start else ()
     if names:
@@ -337,13 +335,6 @@ def _full(cut: _Cut, rows: list[list[str]]) -> dict[int, Any]:
         places = range(min(cut.width, _MOST_LOOKED))
         full |= {p: test for p in places if all(test(row[p]) for row in rows)}
     return full
-
-
-def _is_start(rows: list[list[str]]) -> bool:
-    """Whether two rows hold the second at which a record began, and its rate, in each column."""
-    if len(rows) < 3 or not all(map(_is_epoch, rows[0])) or len({*map(str.strip, rows[1])}) > 1:
-        return False
-    return not any(any(map(_is_epoch, row)) for row in rows[1:])
 
 
 def _is_epoch(cell: str) -> bool:

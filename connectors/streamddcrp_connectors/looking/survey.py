@@ -11,7 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamddcrp.data.clock import UNITS, Wanted, find_kind, is_ambiguous, parse, read_cells
-from streamddcrp_connectors.looking.cells import Habit, find_habit, may_be_time, together, trimmed
+from streamddcrp_connectors.looking.cells import (
+    Habit,
+    find_habit,
+    may_be_time,
+    together,
+    trimmed,
+    with_short_marks,
+)
 from streamddcrp_connectors.looking.dialect import Dialect
 
 ROWS = 3000  # of a sample that are looked at
@@ -43,7 +50,6 @@ class Survey(NamedTuple):
     features: tuple[str, ...]  # columns of numbers
     left_out: Mapping[str, str]  # other columns, and why they are left out
     key: str | None = None  # a column of words, in whose blocks alone the rows are in order
-    unordered: bool = False  # the rows are not in the order of their times
 
 
 def survey(
@@ -58,6 +64,9 @@ def survey(
     table = table.slice(0, ROWS)
     names = [name for name in table.schema.names if name != key and name not in texts]
     habits = {name: find_habit(name, table.column(name), dialect, wanted) for name in names}
+    if any(habit.sentinels for habit in habits.values()):
+        for name, habit in habits.items():
+            habits[name] = with_short_marks(name, table.column(name), dialect, habit)
     if times is None:
         times, key = _find_times(table, habits, wanted, key)
     else:
@@ -65,9 +74,7 @@ def survey(
             times = (*times, *_clocks(table, habits, times[0])[:1])
         key = key or (_find_key(table, habits, times, wanted) if times else None)
     kind = _kind(table, times, wanted)
-    steps = time_steps(table, times, wanted, key)[1] if times and kind else np.empty(0)
     stamped = parse(_joined(table, times), kind)[0] if kind not in (None, "number") else None
-    unordered = _falls(steps) > 0
     features, left_out = [], {}
     some = any(habit.kind in ("number", "flag") for habit in habits.values())
     for name in names:
@@ -89,7 +96,7 @@ def survey(
         ramps = [name for name in left_out if habits[name].kind == "ramp"]
         features = ramps or [name for name, why in left_out.items() if why == _ID]
         left_out = {name: why for name, why in left_out.items() if name not in features}
-    return Survey(habits, tuple(times), kind, tuple(features), left_out, key, unordered)
+    return Survey(habits, tuple(times), kind, tuple(features), left_out, key)
 
 
 def _is_stamps(name: str, cells: Any, clock: str) -> bool:
@@ -147,7 +154,7 @@ def _clocks(table: Any, habits: Mapping[str, Habit], day: str) -> list[str]:
     """Return the columns of a clock that may belong to a column of days, or of hours behind it."""
     later = [*habits][[*habits].index(day) + 1 :]
     later = [name for name in later if habits[name].kind in ("number", "ramp")]
-    hours = [name for name in later if name.lower() in _PARTS[3]]
+    hours = [n for n in later if n.lower() in _PARTS[3] or n.lower().endswith("period")]
     for name in later[:1]:  # digits alone, of a column without a name, or called a time
         cells = pc.unique(trimmed(table.column(name)).drop_null())
         clocks = pc.all(pc.match_substring_regex(cells, _DIGITS)).as_py()
@@ -305,6 +312,8 @@ def said_of_times(table: Any, found: Survey, wanted: Wanted) -> str:
     words += [f"{lost} that cannot be read"] * bool(lost)
     form, _, zone = kind.partition("@")
     words += [_FORMS.get(form, "")] * (form in _FORMS)
+    form, _, n = form.partition("/") if "%" not in form else (form, "", "")
+    words += [f"{n} periods a day"] * bool(n)
     words += [f"local time of {zone}"] * bool(zone)
     if form in ("day", "month") and is_ambiguous(_joined(table, found.times)):
         words.append("which is a guess: --day-first or --month-first says it")

@@ -2,14 +2,13 @@
 
 import base64
 import hashlib
-import importlib
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from streamddcrp.errors import MissingExtraError
+from streamddcrp.errors import import_extra
 from streamddcrp.plots.palette import COLOURS, DARK, GREY
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
@@ -27,10 +26,7 @@ _VARIABLES = _NEUTRAL | {colour.lower(): f"c{k}" for k, colour in enumerate(COLO
 
 def jinja() -> Any:
     """Import Jinja, or say how to install it."""
-    try:
-        return importlib.import_module("jinja2")
-    except ImportError as error:
-        raise MissingExtraError("pages need Jinja: pip install 'streamddcrp[plot]'") from error
+    return import_extra("jinja2", "pages need Jinja", "plot")
 
 
 def page_of(template: str, **values: Any) -> str:

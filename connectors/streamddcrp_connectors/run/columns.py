@@ -201,6 +201,13 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
         return replace(columns, time=time, key=found.key), found
     if not found.features:
         words = [name for name, why in found.left_out.items() if why == "words"]
+        text = max(words, key=lambda name: _n_words(table, name), default="")
+        if text and _n_words(table, text) >= 2.0:
+            told = replace(columns, features=(text,), text=True)
+            columns, timed = chosen(told, table, dialect, where)
+            taken = {text, *columns.times}
+            rest = {name: why for name, why in found.left_out.items() if name not in taken}
+            return columns, timed._replace(left_out=rest)
         ways = f"; to cluster texts, say --text {words[-1]}" if words else ""
         left = ", ".join(f"{name} ({why})" for name, why in list(found.left_out.items())[:20])
         raise ConfigError(
@@ -209,6 +216,12 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
         )
     _refuse_too_many(found.features, where)
     return replace(columns, time=time, key=found.key, features=found.features), found
+
+
+def _n_words(table: Any, name: str) -> float:
+    """Return the mean number of words in a cell."""
+    blanks = pc.count_substring_regex(pc.utf8_trim_whitespace(table.column(name)), r"\s+")
+    return 1.0 + float(pc.mean(blanks).as_py() or 0.0)
 
 
 def way_out(cell: object) -> str:

@@ -26,7 +26,7 @@ from streamddcrp_connectors.run.deadletters import NAME, DeadLetters
 from streamddcrp_connectors.run.loop import Summary, Watcher, open_store, run
 from streamddcrp_connectors.run.models import Recipe
 from streamddcrp_connectors.run.names import Names
-from streamddcrp_connectors.run.ordered import OrderedSource
+from streamddcrp_connectors.run.ordered import OrderedSource, first_earlier
 from streamddcrp_connectors.run.outputs import Outputs
 from streamddcrp_connectors.run.retries import Stopped
 from streamddcrp_connectors.run.sinks import Sink, open_sink
@@ -141,9 +141,11 @@ def opened(request: Request) -> tuple[Recipe, Source]:
     source = opened_as(request, columns)
     if source.columns.text and request.text is None:
         recipe, _ = recipe_and_columns(replace(request, text=source.columns.names[-1]))
-    free = request.late is None and request.on_error is None
-    if request.late == "sort" or (free and getattr(source, "unordered", False)):
-        source = OrderedSource(source, request.batch_rows)
+    earlier = None
+    if request.late is None and request.on_error is None:
+        earlier = first_earlier(source)
+    if request.late == "sort" or earlier is not None:
+        source = OrderedSource(source, request.batch_rows, earlier)
     return recipe, source
 
 

@@ -4,6 +4,7 @@ Each layer is recognised by its first bytes and taken off, until lines are left:
 one object a line. Other libraries read what they know; the result is read like any other text.
 """
 
+import calendar
 import codecs
 import csv
 import io
@@ -22,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 from xml.etree import ElementTree
 
@@ -49,6 +50,11 @@ _ARRAY = re.compile(_BOM + _SET + rb"\[\s*(?:[\[{\"]|[-\d.eE]+\s*,|$)")
 _OPENED = re.compile(_BOM + _SET + rb"\{\s*(?:\"[^\"]*\"\s*:\s*(?:\[|\{)?[^{}]*)?,?\s*\n")
 _SPARSE = re.compile(rb"(?:[-+]?[\d.,;]+(?: +qid:\d+)?(?: +\d+:[-+.\deE]+)+ *(?:#.*)?\r?\n){2}")
 _TREE = re.compile(_BOM + rb"<(?:\?xml|[A-Za-z_][\w:.-]*[\s>])[^\0]*(?:/>|</|-->)")
+_RATED = re.compile(  # the second at which a record began, and its rate, for each column
+    rb"(1\d{9}(?:\.\d*)?)(?:, *\1)*\r?\n(\d{1,4}(?:\.\d*)?)(?:, *\2)*\r?\n(?=[-+.\d])"
+)
+_DAILY = re.compile(rb"(?:[A-Z]{2}[\w-]{9}\d{6}[A-Z]{3}.(?:[- \d]{4}\d.{3}){28}.*\n){2}")
+_MAIL = re.compile(rb"From \S+ .*\d{4}\r?\n[\w-]+: ")
 _CELL = r"'(?:[^'\\]|\\.|'')*'"
 _DUMP = re.compile(
     rb"(?s)[^\0]*^(?:INSERT (?:INTO )?\S+ *(?:\([^)]*\))?\s*VALUES"
@@ -103,7 +109,8 @@ def packing(head: bytes) -> str | None:
     found = {
         "tar": head[257:262] == b"ustar",
         "xml": _TREE.match(head) and b"<html" not in head[:500].lower(),
-        "libsvm": _SPARSE.match(head), "dump": _DUMP.match(head), "json": is_document(head),
+        "libsvm": _SPARSE.match(head), "rated": _RATED.match(head), "daily": _DAILY.match(head),
+        "mail": _MAIL.match(head), "dump": _DUMP.match(head), "json": is_document(head),
     }  # fmt: skip
     return next((kind for kind, fits in found.items() if fits), None)
 
@@ -141,8 +148,11 @@ def unwrapped(file: Any, name: str, path: str | None, said: list[str]) -> Any:
 
 def _after(head: bytes, file: Any) -> Iterator[bytes]:
     yield head
-    while piece := file.read(_PIECE):
-        yield piece
+    yield from _pieces(file)
+
+
+def _pieces(file: Any) -> Iterator[bytes]:
+    return iter(partial(file.read, _PIECE), b"")
 
 
 def _layer(
@@ -170,11 +180,11 @@ def _layer(
         made = _dumped(file, name, said)
     elif kind == "json":
         made = _document(file, name, said)
-    elif kind in ("libsvm", "xml"):
-        made = (_sparse if kind == "libsvm" else _tree)(file, name)
+    elif kind in _MADE:
+        made = _MADE[kind](io.BufferedReader(Pieces(_pieces(file)), _PIECE), name)
     elif kind.startswith("utf-16"):
         decode = codecs.getincrementaldecoder(kind)("replace").decode
-        made = (decode(piece).encode() for piece in iter(partial(file.read, _PIECE), b""))
+        made = (decode(piece).encode() for piece in _pieces(file))
     else:
         made = _workbook(file, name, said)
     return None, made
@@ -187,7 +197,7 @@ def _of_tar(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
         with tarfile.open(fileobj=kept) as tar:
             sizes = {member.name: member.size for member in tar if member.isfile()}
             within: Any = tar.extractfile(_member(sizes, name, said))
-            yield from iter(partial(within.read, _PIECE), b"")
+            yield from _pieces(within)
 
 
 def _member(sizes: Mapping[str, int], name: str, said: list[str]) -> str:
@@ -405,3 +415,47 @@ def _held(element: Any, above: str = "") -> Iterator[tuple[str, str | None]]:
             yield from _held(each, f"{name}.")
         elif each.text:
             yield name, each.text
+
+
+def _rated(file: Any, _: str) -> Iterator[bytes]:
+    """Write the rows of a file that begins with a second and a rate, each with its time."""
+    start, rate = (float(next(file).partition(b",")[0]) for _ in range(2))
+    rows = (line for line in file if line.strip())
+    for number, line in enumerate(rows):
+        if not number:
+            yield b"time," + b",".join(b"c%d" % n for n in range(1, line.count(b",") + 2)) + b"\n"
+        yield b"%.6f,%s" % (start + number / rate, line)
+
+
+def _daily(file: Any, _: str) -> Iterator[bytes]:
+    """Write the months of GHCN's daily files day by day, with a column of each element."""
+    for month, lines in groupby(file, lambda line: line[:17].decode()):
+        year, number = int(month[11:15]), int(month[15:])
+        days: list[dict[str, Any]] = [
+            {"date": f"{year}-{number:02d}-{day + 1:02d}", "station": month[:11]}
+            for day in range(calendar.monthrange(year, number)[1])
+        ]
+        for line in lines:
+            for day, row in enumerate(days):
+                value = int(line[21 + 8 * day : 26 + 8 * day])
+                row[line[17:21].decode()] = None if value == -9999 else value
+        yield "".join(json.dumps(row) + "\n" for row in days).encode()
+
+
+def _mails(file: Any, _: str) -> Iterator[bytes]:
+    """Write the mails of a mailbox, each with its date, sender, subject and plain text."""
+    import mailbox  # noqa: PLC0415 -- slow to import
+
+    with tempfile.NamedTemporaryFile() as kept:
+        shutil.copyfileobj(file, kept)
+        kept.flush()
+        with closing(mailbox.mbox(kept.name)) as mails:
+            for mail in mails:
+                bodies = (part for part in mail.walk() if part.get_content_type() == "text/plain")
+                body: Any = next((part.get_payload(decode=True) for part in bodies), b"")
+                text = f"{mail['subject'] or ''}\n{body.decode('utf-8', 'replace')}"
+                row = {"date": mail["date"], "from": mail["from"], "text": text}
+                yield json.dumps(row, default=str).encode() + b"\n"
+
+
+_MADE = {"libsvm": _sparse, "xml": _tree, "rated": _rated, "daily": _daily, "mail": _mails}

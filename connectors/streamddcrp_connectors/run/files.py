@@ -34,7 +34,6 @@ class FilesSource:
         first.close()
         self.columns = self._columns = first.columns
         self.understood = getattr(first, "understood", [])
-        self.unordered = getattr(first, "unordered", False)
         self.n_rows: int | None = first.n_rows if len(self._places) == 1 else None
         self.name = spec.partition("?")[0] if "://" in spec else spec
         self._file = (self.name, 0)  # that is read, and how many rows are before it

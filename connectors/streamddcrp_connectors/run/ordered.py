@@ -1,7 +1,9 @@
 """Sort the rows of a whole file by their times."""
 
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,12 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp_connectors.run.columns import arrow_stream
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.sources import Offset, Source
 
 _PIECE_ROWS = 50_000
+_FIRST_ROWS = 250_000  # in which a whole file shows its order: they are read in half a second
+_DAY = 86_400_000_000_000  # nanoseconds
 
 
 class _Piece(NamedTuple):
@@ -22,6 +26,43 @@ class _Piece(NamedTuple):
     lost: Any
     at: int  # byte of the file
     end: Any  # place in the source
+
+
+def first_earlier(source: Source) -> int | None:
+    """Return the number of the first row whose time is before that of a row above it, of one key.
+
+    None: there is none among the first rows. Rows without a time and times to come do not count.
+    """
+    name, key, n_rows = source.columns.time, source.columns.key, 0
+    if name is None or not source.replayable or getattr(source, "live", False):
+        return None
+    parts = []
+    with suppress(StreamDDCRPError):  # what cannot be read is refused when the rows are learned
+        for batch, _ in source.read_after(None):
+            parts.append(batch)
+            n_rows += batch.num_rows
+            if n_rows >= _FIRST_ROWS:
+                break
+    if not n_rows:
+        return None
+    pieces = [_ticks(part.column(name)) for part in parts]
+    ticks, lost = (np.concatenate(piece) for piece in zip(*pieces, strict=True))
+    to_come = (time.time_ns() + _DAY) if ticks.dtype.kind == "i" else np.inf
+    there = np.flatnonzero(~lost & (ticks < to_come))
+    if key is not None:
+        keys = pa.chunked_array([part.column(key) for part in parts]).combine_chunks()
+        codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        there = there[np.argsort(codes[there], kind="stable")]
+    falls = np.diff(ticks[there]) < 0
+    falls &= True if key is None else np.diff(codes[there]) == 0
+    return int(there[1:][falls].min()) if falls.any() else None
+
+
+def _ticks(times: Any) -> tuple[Any, Any]:
+    """Return times as nanoseconds or numbers, and which are null."""
+    ticks = times.cast(pa.int64()) if pa.types.is_timestamp(times.type) else times
+    both = ticks.fill_null(0), times.is_null()
+    return both[0].to_numpy(zero_copy_only=False), both[1].to_numpy(zero_copy_only=False)
 
 
 def _by_time(pieces: Sequence[_Piece]) -> Any:
@@ -47,7 +88,7 @@ class OrderedSource:
 
     replayable = True
 
-    def __init__(self, source: Source, batch_rows: int) -> None:
+    def __init__(self, source: Source, batch_rows: int, earlier: int | None = None) -> None:
         if source.columns.time is None or not source.replayable or getattr(source, "live", False):
             source.close()
             message = "--late sort needs a file that is whole, and a time: name it with --time"
@@ -55,6 +96,7 @@ class OrderedSource:
         self._source, self._batch_rows = source, batch_rows
         self.name, self.columns, self.n_rows = source.name, source.columns, source.n_rows
         said = f"all rows are read, then sorted by {source.columns.time}; they keep their numbers"
+        said += "" if earlier is None else f" (row {earlier:,} is before the one above it)"
         self.understood = [*getattr(source, "understood", []), said]
         self.numbers: Any = np.empty(0, np.int64)
 
@@ -99,14 +141,11 @@ class OrderedSource:
                 last = end
                 continue
             piece, held = joined(held), []
-            times = piece.column(self.columns.time)
-            if pa.types.is_timestamp(times.type):
-                times = times.cast(pa.int64())
-            ticks = times.fill_null(0).to_numpy(zero_copy_only=False)
             at = file.tell()
             file.write(arrow_stream([piece]))
-            lost = times.is_null().to_numpy(zero_copy_only=False)
-            yield _Piece(ticks, lost, at, last if batch is None else end)
+            yield _Piece(
+                *_ticks(piece.column(self.columns.time)), at, last if batch is None else end
+            )
 
     def close(self) -> None:
         self._source.close()

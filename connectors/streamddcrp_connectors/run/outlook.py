@@ -16,10 +16,12 @@ from streamddcrp_connectors.request import Request
 from streamddcrp_connectors.run.columns import Columns, refusals
 from streamddcrp_connectors.run.command import opened
 from streamddcrp_connectors.run.joining import joined
+from streamddcrp_connectors.run.linerows import TEXT
 from streamddcrp_connectors.run.models import Recipe
 
 ROWS = 4096  # that are looked at: a model has chosen its laws by then
 _SHOWN = 30  # columns
+_FEW_STEPS = 16  # that levels may take in one direction
 
 
 def outlook(request: Request) -> Iterator[str]:
@@ -52,7 +54,7 @@ def outlook(request: Request) -> Iterator[str]:
                        for name in (columns.features or ())])  # fmt: skip
     yield ""
     yield from said
-    yield from (f"warning: {line}" for line in _warnings(batch, columns, laws))
+    yield from (f"warning: {line}" for line in _warnings(batch, columns))
     yield f"to run it: {_command(request, columns)}"
 
 
@@ -72,8 +74,9 @@ def _tried(recipe: Recipe, batch: Any, columns: Columns) -> tuple[dict[str, str]
         except StreamDDCRPError as error:
             return {}, [f"the model refuses a row: {error}"]
     laws = model.column_laws() if hasattr(model, "column_laws") else {}
-    kept = [line for line in said if line.startswith(("likelihood", "season", "columns or"))]
-    return {str(name): law for name, law in laws.items()}, kept
+    told = ("likelihood", "season", "columns or")  # each as it was decided last
+    last = {start: line for line in said for start in told if line.startswith(start)}
+    return {str(name): law for name, law in laws.items()}, list(last.values())
 
 
 @contextmanager
@@ -129,15 +132,22 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"  and {len(rows) - _SHOWN} more columns"
 
 
-def _warnings(batch: Any, columns: Columns, laws: dict[str, str]) -> Iterator[str]:
+def _only_grows(column: Any) -> bool:
+    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    steps = np.diff(values[np.isfinite(values)])
+    steps = steps[steps != 0.0]
+    return len(steps) > _FEW_STEPS and bool((steps > 0.0).all() or (steps < 0.0).all())
+
+
+def _warnings(batch: Any, columns: Columns) -> Iterator[str]:
     """Yield what is odd in the rows."""
     features = list(columns.features or ())
     constant = [name for name in features if len(pc.unique(batch.column(name).drop_null())) < 2]
     if constant:
         yield f"{', '.join(constant[:8])}: constant, or empty"
-    trends = [name for name, law in laws.items() if "trend" in law]
-    if trends:
-        yield f"{', '.join(trends[:8])}: a trend, which is subtracted: a count of rows, or a time?"
+    counts = [name for name in features if name not in constant and _only_grows(batch.column(name))]
+    if counts:
+        yield f"{', '.join(counts[:8])}: only grows, or only falls: a count of rows, or a time?"
     features += [] if columns.key is None else [columns.key]
     table = pa.Table.from_batches([batch.select(features)])
     n_same = (
@@ -160,6 +170,6 @@ def _command(request: Request, columns: Columns) -> str:
         ("--encoding", request.encoding), ("--time-format", request.time_format),
         ("--time-unit", request.time_unit), ("--time-zone", request.time_zone),
     ):  # fmt: skip
-        if value and not (option == "--text" and request.text is None):
+        if value and not (value == TEXT and request.text is None):
             parts += [option, str(value)]
     return shlex.join(parts)

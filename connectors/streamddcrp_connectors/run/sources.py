@@ -200,7 +200,6 @@ class _TypedFile(ABC):
             self.close()
             raise
         self.columns, self.understood = self._typed.columns, self._typed.understood
-        self.unordered = self._typed.unordered
 
     def identity(self) -> dict[str, Any]:
         return {"path": os.path.realpath(self.name), "format": self.format}

@@ -3,7 +3,7 @@
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from glob import escape, glob
 from itertools import accumulate
@@ -152,22 +152,37 @@ class TextSource:
             if columns.features or len(names) <= MOST_FEATURES + 10:
                 wanted = () if columns.text or not columns.features else columns.raw
                 table = self._rows.sample(sample[self._start : self._end], wanted)
-                key = columns.key
-                columns, found = chosen(columns, table, dialect, self.name)
-                self.kind, self._found = found.kind, found
-                self._rows.cells = Cells(dialect, found.habits)
-                if isinstance(self._rows, CsvRows):
-                    clocks = (name for name in found.left_out if found.habits[name].kind == "clock")
-                    self._rows.clock = next(clocks, None)
-                self.understood += said_of(table, found, columns.reading.clock, key)
-            self.columns = columns.resolve(names, self.name)
+                columns = self._choose(columns, table, dialect)
+            if columns.text and not self._asked[0].text and self._may_be_lines(names):
+                self._look_at_lines(self._asked[0])
+            else:
+                self.columns = columns.resolve(names, self.name)
         except ConfigError:
-            unnamed = not columns.key and (columns.text or not columns.features)
-            free = len(names) == 1 and {*columns.names} <= {TIME, TEXT}
-            free = free or may_be_lines(sample, self.name, names)
-            if not (unnamed and format is None and self._format == "csv" and free):
+            if not self._may_be_lines(names):
                 raise
             self._look_at_lines(columns)
+
+    def _choose(self, columns: Columns, table: Any, dialect: Dialect) -> Columns:
+        """Choose the columns by a sample; note what is said of it, and how cells are read."""
+        named = columns
+        columns, found = chosen(columns, table, dialect, self.name)
+        self.kind, self._found = found.kind, found
+        self._rows.cells = Cells(dialect, found.habits)
+        if isinstance(self._rows, CsvRows):
+            clocks = (name for name in found.left_out if found.habits[name].kind == "clock")
+            self._rows.clock = next(clocks, None)
+        self.understood += said_of(table, found, columns.reading.clock, named.key)
+        if columns.text and not named.text:
+            self.understood.append(f"{columns.names[-1]}: its cells are texts")
+        return columns
+
+    def _may_be_lines(self, names: Sequence[str]) -> bool:
+        """Whether what was cut like a table may be lines of text."""
+        columns, format = self._asked
+        unnamed = not columns.key and (columns.text or not columns.features)
+        free = len(names) == 1 and {*columns.names} <= {TIME, TEXT}
+        free = free or may_be_lines(self._sample, self.name, names)
+        return unnamed and format is None and self._format == "csv" and free
 
     def _look_at_table(self, columns: Columns) -> Dialect:
         """See how the cells of a table are written, and where its rows begin."""
@@ -206,11 +221,6 @@ class TextSource:
             times = Survey({}, self.columns.times, self._rows.kind, (), {})
             table = self._rows.sample(self._sample)
             self.understood.append(said_of_times(table, times, columns.reading.clock))
-
-    @property
-    def unordered(self) -> bool:
-        """Whether a whole file is not in the order of its times."""
-        return self.replayable and not self.live and bool(self._found and self._found.unordered)
 
     def identity(self) -> dict[str, Any]:
         return {"path": os.path.realpath(self.name), "format": self._format}

@@ -23,10 +23,6 @@ class Typed(NamedTuple):
     found: Survey | None = None  # None: there were no rows
     understood: list[str] = []  # noqa: RUF012 -- never changed
 
-    @property
-    def unordered(self) -> bool:
-        return self.found is not None and self.found.unordered
-
 
 def look(schema: Any, batches: Callable[[], Iterator[Any]], columns: Columns, where: str) -> Typed:
     """Choose the columns that were not named, by the first rows."""

@@ -38,80 +38,54 @@ def _variance(scale: float, dof: float) -> float:
 
 
 @uncounted
-def _nw_tilted(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, d: int) -> tuple[
-    float, float, float
-]:  # fmt: skip
-    """Return r'A r with r_i = 0 for missing values, (A r)_d and A_dd."""
+def _nw_slopes(
+    hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out: Array
+) -> float:  # fmt: skip
+    """Write A r to ``out[0]`` and the diagonal of A to ``out[1]``, from c on; return r'A r. O(D^2).
+
+    r is 0 for missing values.
+    """
     D = int(hyper[h])
     center, mean = h + 4, q + 6
-    at = mean + D
-    total, slope, precision = 0.0, 0.0, 0.0
+    at, total = mean + D, 0.0
     for i in range(D):
-        z = 0.0
+        z, out[0, c + i], out[1, c + i] = 0.0, 0.0, 0.0
         for j in range(i + 1):
             if not math.isnan(x[c + j]):
                 z += post[at + j] * ((x[c + j] - hyper[center + j]) - post[mean + j])
-        if d <= i:
-            slope += post[at + d] * z
-            precision += post[at + d] * post[at + d]
+        for j in range(i + 1):
+            out[0, c + j] += post[at + j] * z
+            out[1, c + j] += post[at + j] * post[at + j]
         total += z * z
         at += i + 1
-    return total, slope, precision
-
-
-@uncounted
-def _nw_without(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
-    """Return the log density of a row with at most one missing value."""
-    D = int(hyper[h])
-    d = 0
-    while d < D and not math.isnan(x[c + d]):
-        d += 1
-    n = float(D) if d == D else D - 1.0
-    total, slope, precision = _nw_tilted(hyper, h, post, q, x, c, min(d, D - 1))
-    nu = post[q + 2] + 1.0 - D
-    log_det = -2.0 * _log_diagonal(D, post, q + 6 + D)
-    if d < D:
-        total = max(total - slope * slope / precision, 0.0)
-        log_det += math.log(precision)
-    constant = log_rising(0.5 * nu, 0.5 * n) - 0.5 * (
-        n * (LOG_PI - math.log(post[q + 3])) + log_det
-    )
-    return constant - 0.5 * (nu + n) * math.log1p(post[q + 3] * total)
+    return total
 
 
 @uncounted
 def _nw_each(
     hyper: Array, h: int, post: Array, q: int, rows: Array, c: int, space: Array, out: Array
 ) -> None:
-    """Fill ``out`` (1 + n,) with log densities of a row, and of it without each value.
+    """Add to ``out`` (1 + n,) log densities of a row, and of it with at most one value missing.
 
-    r'A r - (A r)_d^2 / A_dd does not depend on r_d, so one pass over A is enough. O((D + n) D)
+    r'A r - (A r)_d^2 / A_dd does not depend on r_d, so one pass over A is enough: O((D + n) D).
     """
-    D = int(hyper[h])
-    center, mean = h + 4, q + 6
-    at = mean + D
-    slope, precision, x, total = space[0], space[1], rows[0], 0.0
-    for i in range(D):
-        z, slope[i], precision[i] = 0.0, 0.0, 0.0
-        for j in range(i + 1):
-            z += post[at + j] * ((x[c + j] - hyper[center + j]) - post[mean + j])
-        for j in range(i + 1):
-            slope[j] += post[at + j] * z
-            precision[j] += post[at + j] * post[at + j]
-        total += z * z
-        at += i + 1
+    D, total = int(hyper[h]), _nw_slopes(hyper, h, post, q, rows[0], c, space)
     nu, spread = post[q + 2] + 1.0 - D, post[q + 3]
     log_det = -2.0 * _log_diagonal(D, post, q + 6 + D)
-    out[0] = post[q + 4] - 0.5 * (nu + D) * math.log1p(spread * total)
+    whole = post[q + 4] - 0.5 * (nu + D) * math.log1p(spread * total)
     constant = log_rising(0.5 * nu, 0.5 * (D - 1.0))
     constant -= 0.5 * ((D - 1.0) * (LOG_PI - math.log(spread)) + log_det)
-    for i in range(1, len(out)):
+    for i in range(len(out)):
         d = 0
-        while not math.isnan(rows[i, c + d]):
+        while d < D and not math.isnan(rows[i, c + d]):
             d += 1
-        rest = max(total - slope[d] * slope[d] / precision[d], 0.0)
-        out[i] = constant - 0.5 * math.log(precision[d])
-        out[i] -= 0.5 * (nu + D - 1.0) * math.log1p(spread * rest)
+        if d == D:
+            out[i] += whole
+            continue
+        slope, precision = space[0, c + d], space[1, c + d]
+        rest = max(total - slope * slope / precision, 0.0)
+        value = constant - 0.5 * math.log(precision)
+        out[i] += value - 0.5 * (nu + D - 1.0) * math.log1p(spread * rest)
 
 
 @uncounted
@@ -125,16 +99,18 @@ def _log_diagonal(D: int, post: Array, at: int) -> float:
 
 
 @uncounted
-def _log_density(family: int, hyper: Array, post: Array, x: Array) -> float:
-    """As `log_predictive`, also for NORMAL_WISHART with one missing value."""
-    total = 0.0
-    for i in range(families.n_parts(family, hyper)):
-        code, h, c, _, q = families.part_of(family, hyper, i)
+def _log_densities(
+    family: int, hyper: Array, post: Array, rows: Array, space: Array, out: Array
+) -> None:
+    """Fill ``out`` (1 + n,) with log densities of a row, and of it without each part."""
+    out[:] = 0.0
+    for j in range(families.n_parts(family, hyper)):
+        code, h, c, _, q = families.part_of(family, hyper, j)
         if code == families.NORMAL_WISHART:
-            total += _nw_without(hyper, h, post, q, x, c)
+            _nw_each(hyper, h, post, q, rows, c, space, out)
             continue
-        total += families.predictive_of_part(code, hyper, h, post, q, x, c)
-    return total
+        for i in range(rows.shape[0]):
+            out[i] += families.predictive_of_part(code, hyper, h, post, q, rows[i], c)
 
 
 @entry
@@ -158,17 +134,10 @@ def explain(
         if math.isnan(view[0, d]):
             for i in range(1, rows.shape[0]):
                 rows[i, d] = rows[0, d]
-    code, h, c, _, q = families.part_of(family, hyper, 0)
-    at_once = families.n_parts(family, hyper) == 1 and code == families.NORMAL_WISHART
-    for d in range(rows.shape[1]):
-        at_once = at_once and not math.isnan(rows[0, d])
     for k in range(post.shape[0]):
-        if at_once:
-            _nw_each(hyper, h, post[k], q, rows, c, view, out[2 + k])
-            continue
-        for i in range(rows.shape[0]):
-            out[2 + k, i] = _log_density(family, hyper, post[k], rows[i])
+        _log_densities(family, hyper, post[k], rows, view, out[2 + k])
     _untemper(family, whole)
+    _log_densities(family, whole, post[home], rows, view, out[1])
     for i in range(rows.shape[0]):
         top, total = -math.inf, 0.0
         for k in range(post.shape[0]):
@@ -179,9 +148,7 @@ def explain(
             elif value > -math.inf:
                 total += math.exp(value - top)
         out[0, i] = -(top + math.log(total))
-        out[1, i] = -out[2 + home, i]
-        if not at_once:
-            out[1, i] = -_log_density(family, whole, post[home], rows[i])
+        out[1, i] = -out[1, i]
     for j in range(2):
         for i in range(1, rows.shape[0]):
             out[j, i] = out[j, 0] - out[j, i]
@@ -288,10 +255,11 @@ def _nw_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out
                 value -= post[row + k] * out[MEAN, c + k]
             out[MEAN, c + i] = value / post[row + i]
             out[USUAL, c + i] += out[MEAN, c + i] * out[MEAN, c + i]
+    total = _nw_slopes(hyper, h, post, q, x, c, out)
     for d in range(D):
+        slope, precision = out[0, c + d], out[1, c + d]
         out[MEAN, c + d] = hyper[h + 4 + d] + post[q + 6 + d]
         out[VARIANCE, c + d] = _variance(out[USUAL, c + d] / (spread * nu), nu)
-        total, slope, precision = _nw_tilted(hyper, h, post, q, x, c, d)
         rest = max(total - slope * slope / precision, 0.0)
         out[USUAL, c + d] = (
             0.5 * (LOG_PI - math.log(spread) - math.log(precision) + math.log1p(spread * rest))

@@ -249,11 +249,8 @@ def _sequential(links: Candidates, n_draws: int, rng: np.random.Generator) -> di
 
 
 def _general(links: Candidates, n_draws: int, rng: np.random.Generator) -> dict[str, Any]:
-    draws = _simulate(links, n_draws, rng)
-    n = links.n
-    expected, error = _mean(draws[:, 0])
-    mean_own, own_error = _mean(draws[:, 1])
-    below, below_error = _mean(draws[:, 2])
+    draws, n = _simulate(links, n_draws, rng), links.n
+    (expected, error), (mean_own, own_error), (below, below_error) = map(_mean, draws.T)
     return {
         "expected_n_tables": expected,
         "sd_n_tables": float(draws[:, 0].std(ddof=1)),

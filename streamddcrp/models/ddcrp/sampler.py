@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,11 @@ class HyperGrid:
             raise ConfigError(
                 "HyperGrid: needs values of alpha, of the decay's parameter, or of both"
             )
-        for name, check in (("alpha", checked_alpha), ("decay", _number)):
+        checks: dict[str, Any] = {
+            "alpha": checked_alpha,
+            "decay": partial(finite, "HyperGrid: decay"),
+        }
+        for name, check in checks.items():
             values = getattr(self, name)
             if values is not None:
                 object.__setattr__(self, name, tuple(check(value) for value in values))
@@ -148,10 +153,6 @@ class Griddy:
     def _at(self, a: int, b: int) -> tuple[Candidates, float, float]:
         alpha = float(self._alphas[a])
         return self._candidates[b].with_alpha(alpha), alpha, self._parameters[b]
-
-
-def _number(value: float) -> float:
-    return finite("HyperGrid: decay", value)
 
 
 def _with(decay: Decay, value: float) -> Decay:

@@ -48,9 +48,7 @@ WAY = ((0.0, 0.8, 1.0), (0.0, 0.6, 1.0))  # share of the levels; of the way, on 
 class Reported(NamedTuple):
     """Predictions of N rows."""
 
-    out: (
-        FloatArray  # (N, N_OUTPUTS) SCORE, P_NEW (of a new feature) and LIVE_TABLES of the contract
-    )
+    out: FloatArray  # (N, N_OUTPUTS): SCORE, P_NEW (of a new feature) and LIVE_TABLES
     ids: IntArray  # (N, F) live features (-1 behind the last)
     probs: FloatArray  # (N, F) probability that the row has each
 

@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.arguments import checked
 from streamddcrp.data.batches import as_observations
-from streamddcrp.data.graphs import DecomposableGraph, concatenated, from_parents, holders, window
+from streamddcrp.data.graphs import DecomposableGraph, flat, from_parents, window
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
@@ -331,28 +331,3 @@ def log_prior(graph: DecomposableGraph, Z: ArrayLike, alpha: float) -> float:
             return -math.inf
         log_p += m * math.log(rate) - math.lgamma(m + 1)
     return log_p
-
-
-class Flat(NamedTuple):
-    """A graph as arrays; those of x are ``xs[x_at[i] : x_at[i + 1]]``."""
-
-    signs: IntArray  # of cliques, 1, and separators, -1
-    set_at: IntArray
-    sets: IntArray  # their members
-    holder_at: IntArray
-    holders: IntArray  # sets of each item
-    near_at: IntArray
-    near: IntArray  # its neighbours
-
-
-def flat(graph: DecomposableGraph) -> Flat:
-    """Lay out a graph."""
-    sets = [sorted(one) for one in graph.cliques + graph.separators]
-    signs = [1] * len(graph.cliques) + [-1] * len(graph.separators)
-    near: list[list[int]] = [[] for _ in graph.parents]
-    for k, mine in enumerate(graph.parents):
-        near[k] += sorted(mine)
-        for j in mine:
-            near[j].append(k)
-    of_item = holders(sets, len(near))
-    return Flat(np.array(signs), *concatenated(sets), *concatenated(of_item), *concatenated(near))

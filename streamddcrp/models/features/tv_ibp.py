@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.contract import LIVE_TABLES, P_NEW, SCORE, Event
+from streamddcrp.contract import DEATH, LIVE_TABLES, P_NEW, SCORE, Event
 from streamddcrp.data.batches import read_batch
 from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.errors import ConfigError, SchemaError
@@ -284,11 +284,29 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
         if self._engine is None:
             whole, real = pa.int64(), pa.float64()
             return empty_table(id=whole, prob=real, owners=real, born=whole)
-        return views.summary(self._engine, self._feature_names())
+        names, live = self._engine.state.names, self._engine.live()
+        table: dict[str, Any] = {
+            "id": names.label[live],
+            "prob": np.minimum(names.weight[live], 1.0),
+            "owners": self._engine.window(names.label[live]).sum(axis=0),
+            "born": names.born[live],
+        }
+        loading = names.loading[live] * self._engine.scales.scale
+        for d, column in enumerate(self._feature_names()):
+            table[f"loading_{column}"] = np.ascontiguousarray(loading[:, d])
+        return pa.table(table)
 
     def loadings(self) -> dict[int, FloatArray]:
         """Return the loading of each feature, shape (D,): live ones and the last dead ones."""
-        return {} if self._engine is None else views.loadings(self._engine)
+        if self._engine is None:
+            return {}
+        names, scale = self._engine.state.names, self._engine.scales.scale
+        events, made = views.events_of(self._engine)
+        some = np.flatnonzero(events.kind[:made] == DEATH).tolist()
+        found = {int(events.label[e]): names.gone[e] * scale for e in some}
+        live = np.flatnonzero(names.label >= 0).tolist()
+        found |= {int(names.label[g]): names.loading[g] * scale for g in live}
+        return dict(sorted(found.items()))
 
     def assignments(self) -> pa.Table:
         """Return the features of the last rows, given later rows.
@@ -299,14 +317,34 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
             ``row`` (arrival index), ``features`` (list of ids), ``final`` (False while the row is
             in the window and may be revised). At most 1,024 rows plus the window.
         """
-        return views.assignments(self._engine)
+        if self._engine is None:
+            return empty_table(row=pa.int64(), features=pa.list_(pa.int64()), final=pa.bool_())
+        rows, ids = self._engine.settled()
+        names = self._engine.state.names
+        labels = np.sort(names.label[names.label >= 0])
+        recent = self._engine.window(labels) > views.ON
+        open_rows = np.arange(self._n_seen - len(recent), self._n_seen)
+        still = open_rows > (rows[-1] if len(rows) else -1)
+        sets = [[i for i in row if i >= 0] for row in ids.tolist()]
+        sets += [labels[on].tolist() for on in recent[still]]
+        columns = {
+            "row": np.concatenate([rows, open_rows[still]]),
+            "features": pa.array([sorted(s) for s in sets], pa.list_(pa.int64())),
+            "final": np.arange(len(sets)) < len(rows),
+        }
+        return pa.table(columns)
 
     def _said(self, out: Any) -> tuple[FloatArray, FloatArray]:
         labels, _, reported = out
         return labels, reported[0][:, SCORE]
 
     def _causes(self, rows: IntArray) -> tuple[Cause, ...]:
-        return views.causes(self.assignments(), rows)
+        last = self.assignments()
+        at, sets = last["row"].to_numpy(), last["features"].to_pylist()
+        ids = sorted({i for one in sets for i in one})
+        on = (np.array([i in one for one in sets]) for i in ids)
+        found = (Cause(i, np.isin(rows, at[mine])) for i, mine in zip(ids, on, strict=True))
+        return tuple(cause for cause in found if cause.on.any())
 
     def plot(self, kind: str = "rows", ax: Axes | None = None) -> Any:
         """Draw the time line of the last rows, or with ``kind="features"`` the loadings.

@@ -1,17 +1,15 @@
-"""The user's view of features: predictions, labels, loadings, assignments, events."""
+"""The user's view of features: predictions by name, labels of their sets, events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamddcrp.contract import DEATH, LIVE_TABLES, P_NEW, SCORE, EventRing
-from streamddcrp.estimator.views import empty_table
+from streamddcrp.contract import LIVE_TABLES, P_NEW, SCORE, EventRing
 from streamddcrp.models.features.engine import FeatureEngine, Reported
 from streamddcrp.models.features.kernels.slots import N_EVENTS
-from streamddcrp.plots.series import Cause
 from streamddcrp.records import check, declared
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -105,66 +103,6 @@ def predictions(labels: IntArray, sure: FloatArray, reported: Reported) -> pa.Re
     for name, values in (("features", ids[on]), ("feature_probs", probs[on])):
         columns[name] = pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
     return pa.RecordBatch.from_pydict(columns)
-
-
-def loadings(of: FeatureEngine) -> dict[int, FloatArray]:
-    """Return the loading of each feature, shape (D,): live ones and the last dead ones."""
-    names, events, scale = of.state.names, of.state.events, of.scales.scale
-    n_events = min(int(of.state.counts[N_EVENTS]), len(events.kind))
-    found = {
-        int(events.label[e]): names.gone[e] * scale
-        for e in range(n_events)
-        if events.kind[e] == DEATH
-    }
-    live = np.flatnonzero(names.label >= 0)
-    found |= {int(names.label[g]): names.loading[g] * scale for g in live.tolist()}
-    return dict(sorted(found.items()))
-
-
-def summary(of: FeatureEngine, columns: Sequence[str]) -> pa.Table:
-    """Return one row per live feature: id, prob, owners, born and its loading."""
-    names, live = of.state.names, of.live()
-    on = of.window(names.label[live]) if len(live) else np.zeros((0, 0))
-    table: dict[str, Any] = {
-        "id": names.label[live],
-        "prob": np.minimum(names.weight[live], 1.0),
-        "owners": on.sum(axis=0) if len(live) else np.zeros(0),
-        "born": names.born[live],
-    }
-    loading = names.loading[live] * of.scales.scale
-    for d, column in enumerate(columns):
-        table[f"loading_{column}"] = np.ascontiguousarray(loading[:, d])
-    return pa.table(table)
-
-
-def assignments(of: FeatureEngine | None) -> pa.Table:
-    """Return the features of the last rows: ``row``, ``features``, ``final``."""
-    if of is None:
-        return empty_table(row=pa.int64(), features=pa.list_(pa.int64()), final=pa.bool_())
-    rows, ids = of.settled()
-    names = of.state.names
-    labels = np.sort(names.label[names.label >= 0])
-    recent = of.window(labels) > ON
-    open_rows = np.arange(of.n_seen - len(recent), of.n_seen)
-    still = open_rows > (rows[-1] if len(rows) else -1)
-    sets = [[i for i in row if i >= 0] for row in ids.tolist()]
-    sets += [labels[on].tolist() for on in recent[still]]
-    return pa.table(
-        {
-            "row": np.concatenate([rows, open_rows[still]]),
-            "features": pa.array([sorted(s) for s in sets], pa.list_(pa.int64())),
-            "final": np.arange(len(sets)) < len(rows),
-        }
-    )
-
-
-def causes(last: pa.Table, rows: IntArray) -> tuple[Cause, ...]:
-    """Return the features of some rows, from the `assignments` of the last ones."""
-    at, sets = last["row"].to_numpy(), last["features"].to_pylist()
-    ids = sorted({i for one in sets for i in one})
-    on = (np.array([i in one for one in sets]) for i in ids)
-    found = (Cause(i, np.isin(rows, at[mine])) for i, mine in zip(ids, on, strict=True))
-    return tuple(cause for cause in found if cause.on.any())
 
 
 def events_of(of: FeatureEngine) -> tuple[EventRing, int]:

@@ -19,17 +19,8 @@ from streamddcrp.partitions import named
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
 
-class Sets(NamedTuple):
-    """Cliques or separators: the sets that contain each item, and the members of each."""
-
-    of_item: IntArray
-    item_starts: IntArray
-    members: IntArray
-    starts: IntArray
-
-
 class Clusters(NamedTuple):
-    """Labels of items, (N,), places of clusters: sizes, (N, P), (N, Q), and the prior's post."""
+    """Labels (N,) of items, places of K clusters: (K,), (K, P), (K, Q), and the prior's (Q,)."""
 
     labels: IntArray
     size: IntArray
@@ -170,20 +161,16 @@ class _Chain:
         self.config = config
         sizes = np.array([len(p) for p in graph.parents], np.float64)
         self.n_parents, self.times = np.unique(sizes, return_counts=True)
-        self.sets = _sets(graph.cliques, n), _sets(graph.separators, n)
+        self.flat = graphs.flat(graph)
         stats, post = np.zeros((n, int(n_stats(family, hyper)))), int(n_post(family, hyper))
         self.clusters = Clusters(
             np.arange(n), np.ones(n, np.int64), stats, np.zeros((n, post)), np.zeros(post)
         )
+        self.labels = self.clusters.labels
         posterior(family, hyper, stats[0], self.clusters.prior)
         self.begin(np.arange(n))
         whole = np.zeros((3, n), np.int64)
         self.work = Work(whole[0], whole[1], np.zeros(n + 1), whole[2])
-
-    @property
-    def labels(self) -> IntArray:
-        """Places of the items' clusters."""
-        return self.clusters.labels
 
     def begin(self, labels: IntArray) -> None:
         """Start from a partition: labels below N."""
@@ -198,7 +185,7 @@ class _Chain:
 
     def _sweep(self, order: IntArray) -> None:
         uniforms = self.rng.random(len(order))
-        sweep(self.config, self.rows, order, self.sets, self.clusters, self.work, uniforms)
+        sweep(self.config, self.rows, order, self.flat, self.clusters, self.work, uniforms)
 
     def sweep(self) -> None:
         """Draw all clusters once, then alpha."""
@@ -219,10 +206,3 @@ class _Chain:
         marginals, config = self.clusters.post[np.unique(self.labels), 0].sum(), self.config
         prior = graphs.log_prior(self.graph, self.labels, config.alpha, config.discount)
         return float(marginals) + prior
-
-
-def _sets(sets: list[frozenset[int]], n: int) -> Sets:
-    """Lay out sets of items as arrays."""
-    starts, members = graphs.concatenated([sorted(one) for one in sets])
-    item_starts, of_item = graphs.concatenated(graphs.holders(sets, n))
-    return Sets(of_item, item_starts, members, starts)

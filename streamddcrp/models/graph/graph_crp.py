@@ -1,6 +1,5 @@
 """The Chinese restaurant process on a decomposable graph, as a streaming estimator."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.graph import engine
-from streamddcrp.models.graph.config import Concentration, Config, make_config
+from streamddcrp.models.graph.config import Concentration, Config, concentration, make_config
 from streamddcrp.records import MOST, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray
 
@@ -241,7 +240,7 @@ class GraphCRP(PartitionModel, base.Clusterer):
     def alpha_mean(self) -> float:
         """Posterior mean of the concentration; NaN in warm-up if it has a prior."""
         if self._engine is None:
-            return self.alpha if isinstance(self.alpha, float) else math.nan
+            return concentration(self.alpha)[0]
         nodes, prob = self._engine.alpha_weights()
         return float(nodes @ prob)
 

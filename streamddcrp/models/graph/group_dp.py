@@ -174,7 +174,10 @@ class GroupDP(ParticleModel, base.Clusterer):
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
     ) -> grouping.GroupEngine:
         config = self._config(likelihood, meta["n_features"])
-        paths, nodes = [self._path(_unlisted(path)) for path in meta["paths"]], meta["nodes"]
+        paths, nodes = (
+            [self._path(grouping.group_of(path)) for path in meta["paths"]],
+            meta["nodes"],
+        )
         place = {node: a for a, node in enumerate(nodes, 1)}
         node = [place[path[0]] if len(path) == 2 else 0 for path in paths]
         refuse_if(
@@ -203,7 +206,7 @@ class GroupDP(ParticleModel, base.Clusterer):
     def groups(self) -> list[Any]:
         """Groups so far, in the order of their first rows."""
         paths = self._coming.paths if self._engine is None else self._engine.paths
-        return [path[0] if len(path) == 1 else path for path in dict.fromkeys(paths)]
+        return [grouping.group_of(path) for path in dict.fromkeys(paths)]
 
     def correlation(self, a: Any, b: Any) -> float:
         """Return the prior correlation of two groups' distributions, on any set.
@@ -278,10 +281,5 @@ class GroupDP(ParticleModel, base.Clusterer):
         wrong = not isinstance(paths, list) or len(paths) != len(self._waiting.X)
         refuse_if(wrong, "groups of the warm-up")
         if paths:
-            coming = grouping.RowGroups([self._path(_unlisted(path)) for path in paths])
+            coming = grouping.RowGroups([self._path(grouping.group_of(path)) for path in paths])
             self._waiting = self._waiting._replace(side=(coming,))
-
-
-def _unlisted(path: list[str]) -> Any:
-    """Return a stored path in its original form."""
-    return path[0] if len(path) == 1 else tuple(path)

@@ -16,11 +16,18 @@ from streamddcrp.estimator.sweeps import Draws, Plan, fitted
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.graph.config import Concentration, Grid, concentration
+from streamddcrp.models.graph.gibbs import Clusters
 from streamddcrp.models.graph.group_state import Cells, Config, Groups, Particles, Scratch, dense
-from streamddcrp.models.graph.groups import Path, layers_of, listed, path_of, refuse_regression
-from streamddcrp.models.graph.kernels.auxiliary import free_slot
+from streamddcrp.models.graph.groups import (
+    Path,
+    group_of,
+    layers_of,
+    listed,
+    path_of,
+    refuse_regression,
+)
 from streamddcrp.models.graph.kernels.cells import add_to, take_from
-from streamddcrp.models.graph.kernels.children import N_COUNTS
+from streamddcrp.models.graph.kernels.children import N_COUNTS, free_slot
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha
 from streamddcrp.models.graph.kernels.group import mixture_densities, sweep_rows
 from streamddcrp.partitions import named
@@ -30,15 +37,6 @@ from streamddcrp.validation import choice
 
 MOST = 50  # largest number of auxiliary items if it is drawn
 _CHANGES = 10  # proposed changes of it in a sweep
-
-
-class Clusters(NamedTuple):
-    """Clusters of rows by table, (K,), (K, P) and (K, Q), and the prior's ``post`` (Q,)."""
-
-    size: IntArray
-    stats: FloatArray
-    post: FloatArray
-    prior: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +229,7 @@ def sample_group_dp(
         progress=progress,
     )
     log_joint, labels, auxiliary, n_clusters, alphas, items = map(np.array, drawn)
-    groups = [path[0] if len(path) == 1 else path for path in found]
+    groups = [*map(group_of, found)]
     return GroupDPSamples(
         plan.chain, log_joint, labels, auxiliary, n_clusters, alphas, items, rows, number, groups,
         layers, family,
@@ -283,14 +281,16 @@ class _Chain:
             particles=empty(Particles, lengths), scratch=empty(Scratch, lengths),
             groups=empty(Groups, lengths), grid=empty(Grid, lengths),
             own=empty(Cells, {"P": 1, "R": n}), aux=empty(Cells, {"P": 1, "R": M}),
-            clusters=Clusters(np.zeros(n + M, np.int64), np.zeros(shape), post, post[0].copy()),
+            clusters=Clusters(
+                np.full(n, -1), np.zeros(n + M, np.int64), np.zeros(shape), post, post[0].copy()
+            ),
             counts=np.zeros(N_COUNTS, np.int64),
         )  # fmt: skip
         self.state.particles.weight[0] = 1.0
         self.state.groups.node[:], self.state.groups.n[:] = node, (A, len(node))
         self.state.groups.size[:] = np.bincount(group, minlength=len(node))
         posterior(family, hyper, self.state.clusters.stats[0], self.state.clusters.prior)
-        self.labels, self.n, self.learned = np.full(n, -1), 0, learned
+        self.labels, self.n, self.learned = self.state.clusters.labels, 0, learned
         self._set_items(config.n_root)
 
     def _set_items(self, n_root: int) -> None:
@@ -356,7 +356,7 @@ class _Chain:
         particles, aux = self.state.particles, self.state.aux
         if more:
             if k < 0:
-                k = int(free_slot(particles, 0))
+                k = int(free_slot(particles, 0, particles.n_aux))
             add_to(aux, 0, 0, k, 1)
         else:
             take_from(aux, 0, 0, k)
@@ -366,7 +366,7 @@ class _Chain:
 
     def sweep_rows(self) -> None:
         """Draw all clusters, of rows and auxiliary items, once."""
-        sweep_rows(self.config, self.state, self.rows, self.group, self.labels, self.n)
+        sweep_rows(self.config, self.state, self.rows, self.group, self.n)
         self.n += len(self.rows)
         self.state.particles.n_tables[0] = self._tables[-1] + 1
 

@@ -1,6 +1,7 @@
 """The engine of `GroupDP`: the groups of rows, steps and predictions. Axes as in `group_state`."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
@@ -44,6 +45,11 @@ def path_of(group: Any, n_layers: int, row: int = 0) -> Path:
         what = "a name" if n_layers == 1 else "(node, name)"
         raise SchemaError(f"row {row}, group: expected {what}, got {group!r}", row=row)
     return tuple(str(part) for part in parts)
+
+
+def group_of(path: Sequence[str]) -> Any:
+    """Return the group with this name: the name, or with two layers (node, name)."""
+    return path[0] if len(path) == 1 else tuple(path)
 
 
 def listed(group: Any, n_rows: int) -> list[Any]:

@@ -12,7 +12,7 @@ from streamddcrp.decay import Decay
 from streamddcrp.errors import SchemaError
 from streamddcrp.models.language import memory
 from streamddcrp.models.language.base_measure import Vocabulary, make_base_measure
-from streamddcrp.models.language.kernels import fade_documents, look_back_documents
+from streamddcrp.models.language.kernels import fade_documents
 from streamddcrp.typing import FloatArray, IntArray
 
 
@@ -65,6 +65,8 @@ class Corpus:
                     stamps.append(_clock(clocks, m, len(words[-1])))
             except SchemaError as error:
                 raise type(error)(f"document {m}, {error}", row=error.row) from None
+        if clocks is not None and len(clocks) > len(words):
+            raise SchemaError(f"times: got {len(clocks)} for {len(words)} documents")
         starts = np.zeros(len(words) + 1, dtype=np.int64)
         np.cumsum([len(word) for word in words], out=starts[1:])
         word = np.concatenate(words) if words else np.empty(0, dtype=np.int64)
@@ -109,15 +111,12 @@ def sums_within_reach(
     """Sum a function of distance over the equal words within reach of each token, and over all."""
     match, weight = np.empty(len(corpus.word)), np.empty(len(corpus.word))
     if corpus.clocked:
-        horizon = memory.horizon_of(decay, alpha)
-        for m in range(corpus.n_documents):
-            at = corpus.document(m)
-            word, t = corpus.word[at], corpus.t[at]
-            match[at], weight[at] = memory.weigh_reach(word, t, 0, horizon, weigh)
-        return match, weight
-    table = weigh(np.arange(len(memory.tabulate(decay, alpha)), dtype=np.float64))
-    last = np.full(corpus.n_words, -1, dtype=np.int64)
-    previous = np.empty(1 << (len(table) - 1).bit_length(), dtype=np.int64)
-    weights = table, memory.prefix_sums(table)
-    look_back_documents(corpus.word, corpus.starts, weights, last, previous, match, weight)
+        past: memory.Memory = memory.Timed(weigh, memory.horizon_of(decay, alpha))
+    else:
+        past = memory.LookingBack(weigh(np.arange(float(len(memory.tabulate(decay, alpha))))))
+        past.grow(corpus.n_words)
+    for m in range(corpus.n_documents):
+        at = corpus.document(m)
+        past.new_document()
+        match[at], weight[at] = past.match(corpus.word[at], corpus.t[at])
     return match, weight

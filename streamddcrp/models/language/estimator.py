@@ -18,7 +18,7 @@ from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain,
 from streamddcrp.estimator.views import with_times
 from streamddcrp.models.language import memory as past
 from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary, make_base_measure
-from streamddcrp.models.language.kernels import fill_pairs, find_pairs, score
+from streamddcrp.models.language.kernels import score
 from streamddcrp.records import CHANCE, REAL, check_one
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import positive
@@ -309,17 +309,17 @@ def link_posterior(
     decay, alpha = past.unscaled(decay, alpha)
     n = len(word)
     first = past.first_within(t, t, past.horizon_of(decay, alpha))
-    previous, count = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    find_pairs(word, first, np.full(word.max(initial=-1) + 1, -1), previous, count)
-    indptr = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(count + 1, out=indptr[1:])
-    indices = np.empty(indptr[-1], dtype=np.int64)
-    fill_pairs(first, previous, indptr, indices)
-    own = np.repeat(np.arange(n), count + 1)
+    at = word * n + np.arange(n)  # in order, the places of each word lie side by side
+    places = np.sort(at)
+    low = np.searchsorted(places, word * n + first)
+    count = np.searchsorted(places, at) - low + 1  # equal words within reach, and last the token
+    indptr = np.concatenate([[0], np.cumsum(count)])
+    own = np.repeat(np.arange(n), count)
+    indices = places[np.arange(len(own)) - np.repeat(indptr[:-1] - low, count)] - word[own] * n
     data = decay.weight(t[own] - t[indices])
     data[indptr[1:] - 1] = alpha * g
     if n:
-        data /= np.repeat(np.add.reduceat(data, indptr[:-1]), count + 1)
+        data /= np.repeat(np.add.reduceat(data, indptr[:-1]), count)
     links = sp.csr_array((data, indices, indptr), shape=(n, n))
     links.eliminate_zeros()
     return links

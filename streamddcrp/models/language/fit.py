@@ -199,8 +199,7 @@ def _slopes(corpus: Corpus, decay: Decay, alpha: float) -> tuple[FloatArray, Flo
 def _best_pair(corpus: Corpus, family: str) -> tuple[Decay, float, float]:
     make = _FAMILIES[family]
     start = evidence_surface(corpus, [make(a) for a in _PARAMETERS], _ALPHAS)
-    total = start.log_evidence.sum(axis=0)
-    p, a = np.unravel_index(int(total.argmax()), total.shape)
+    best, alpha, _ = start.best()
 
     def loss(x: FloatArray) -> tuple[float, FloatArray]:
         parameter = math.exp(x[1])
@@ -209,7 +208,7 @@ def _best_pair(corpus: Corpus, family: str) -> tuple[Decay, float, float]:
         return -value.log_evidence, -slopes
 
     bounds = [(_LOWEST, _HIGHEST), (_SHORTEST, _LONGEST)]
-    x, before = np.log([_ALPHAS[a], _PARAMETERS[p]]), -math.inf
+    x, before = np.log([alpha, _PARAMETERS[start.decays.index(best)]]), -math.inf
     for _ in range(_ROUNDS):  # a linear window has kinks, where a climb may stop too early
         x = _descend(loss, x, bounds)
         decay = make(math.exp(x[1]))

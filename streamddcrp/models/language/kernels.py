@@ -110,14 +110,6 @@ def look_back(word, n, start, weights, last, previous, out_match, out_weight):
 
 
 @kernel
-def look_back_documents(word, starts, weights, last, previous, out_match, out_weight):
-    """`look_back` over separate documents."""
-    for d in range(starts.size - 1):
-        low, own = starts[d], slice(starts[d], starts[d + 1])
-        look_back(word[own], low, low, weights, last, previous, out_match[own], out_weight[own])
-
-
-@kernel
 def look_back_at(word, n, start, table, last, previous, out_match):
     """Compute `look_back` as if each word were the next token."""
     low, mask = max(start, n - table.size + 1), previous.size - 1
@@ -182,29 +174,3 @@ def gradient(match, weight, match_slope, weight_slope, g, alpha, out):
         by_alpha += opening / either - alpha / total
         by_parameter += match_slope[i] / either - weight_slope[i] / total
     out[0], out[1], out[2] = value, by_alpha, by_parameter
-
-
-@kernel
-def find_pairs(word, first, latest, out_previous, out_count):
-    """Note each token's latest equal word (``latest`` (V,), -1), and the number it reaches."""
-    for i in range(word.size):
-        out_previous[i] = latest[word[i]]
-        latest[word[i]] = i
-        j, count = out_previous[i], 0
-        while j >= first[i]:
-            count += 1
-            j = out_previous[j]
-        out_count[i] = count
-
-
-@kernel
-def fill_pairs(first, previous, indptr, out_indices):
-    """Write the columns of each row, ascending, the token itself last."""
-    for i in range(first.size):
-        k = indptr[i + 1] - 1
-        out_indices[k] = i
-        j = previous[i]
-        while j >= first[i]:
-            k -= 1
-            out_indices[k] = j
-            j = previous[j]

@@ -121,7 +121,7 @@ class LookingBack(Memory):
         refuse_if(start > n or bool(later) or len(arrays["last"]) > room, "places of words")
 
     def __init__(self, table: FloatArray) -> None:
-        self.weights = table, prefix_sums(table)
+        self.weights = table, np.append(0.0, np.cumsum(table[1:]))
         self.last = np.empty(0, dtype=np.int64)
         self.previous = np.full(1 << (len(table) - 1).bit_length(), -1, dtype=np.int64)
         self.places = np.zeros(2, dtype=np.int64)  # of the next token, of the document's first
@@ -156,20 +156,28 @@ class Timed(Memory):
         check(Timed, arrays, {"V": n_words})
         refuse_if(bool((np.diff(arrays["t"]) < 0.0).any()), "times of tokens")
 
-    def __init__(self, decay: Decay, horizon: float) -> None:
-        self.decay, self.horizon = decay, horizon
+    def __init__(self, weigh: Callable[[FloatArray], FloatArray], horizon: float) -> None:
+        self.weigh, self.horizon = weigh, horizon
         self.word, self.t = np.empty(0, dtype=np.int64), np.empty(0)
 
     def match(self, word: IntArray, t: FloatArray) -> Match:
+        at = len(self.word)
         word, t = np.concatenate([self.word, word]), np.concatenate([self.t, t])
-        out = weigh_reach(word, t, len(self.word), self.horizon, self.decay.weight)
-        gone = int(first_within(t, t[-1:], self.horizon)[0]) if len(t) else 0
+        first = first_within(t, t[at:], self.horizon)
+        match, weight = np.empty((2, len(first)))
+        for low, high in _chunks(np.arange(at, len(t)) - first):
+            n = np.arange(at + low, at + high) - first[low:high]
+            earlier = np.arange(n.sum()) + np.repeat(first[low:high] - (np.cumsum(n) - n), n)
+            weights = self.weigh(np.repeat(t[at + low : at + high], n) - t[earlier])
+            own = first[low:high]
+            within_reach(word, at + low, own, weights, match[low:high], weight[low:high])
+        gone = int(first[-1]) if len(first) else 0
         self.word, self.t = word[gone:].copy(), t[gone:].copy()
-        return out
+        return match, weight
 
     def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
         gone = int(first_within(self.t, np.array([t]), self.horizon)[0])
-        weights = self.decay.weight(t - self.t[gone:])
+        weights = self.weigh(t - self.t[gone:])
         sums = np.zeros(max(word.max(initial=-1), self.word.max(initial=-1)) + 1)
         np.add.at(sums, self.word[gone:], weights)
         return sums[word], float(weights.sum())
@@ -213,11 +221,6 @@ def tabulate(decay: Decay, alpha: float) -> FloatArray:
     return np.trim_zeros(decay.weight(np.arange(math.floor(horizon) + 1.0)), "b")
 
 
-def prefix_sums(table: FloatArray) -> FloatArray:
-    """Return 0, f(1), f(1) + f(2), ..."""
-    return np.concatenate([[0.0], np.cumsum(table[1:])])
-
-
 def make_memory(decay: Decay, alpha: float, *, clocked: bool) -> Memory:
     """Choose the memory for a decay that is not a multiple of another."""
     scale = fading_scale(decay)
@@ -229,25 +232,8 @@ def make_memory(decay: Decay, alpha: float, *, clocked: bool) -> Memory:
             raise ConfigError(
                 f"decay: {decay!r} never ends, so that all tokens would have to be kept"
             )
-        return Timed(decay, horizon)
+        return Timed(decay.weight, horizon)
     return LookingBack(tabulate(decay, alpha))
-
-
-def weigh_reach(
-    word: IntArray, t: FloatArray, at: int, horizon: float,
-    weigh: Callable[[FloatArray], FloatArray],
-) -> Match:  # fmt: skip
-    """Return ``match`` and ``weight`` of tokens from ``at`` on, by any function of distance."""
-    first = first_within(t, t[at:], horizon)
-    reach = np.arange(at, len(t)) - first
-    match, weight = np.empty(len(first)), np.empty(len(first))
-    for low, high in _chunks(reach):
-        n = reach[low:high]
-        ends = np.cumsum(n)
-        earlier = np.arange(n.sum()) + np.repeat(first[low:high] - (ends - n), n)
-        weights = weigh(np.repeat(t[at + low : at + high], n) - t[earlier])
-        within_reach(word, at + low, first[low:high], weights, match[low:high], weight[low:high])
-    return match, weight
 
 
 def first_within(t: FloatArray, now: FloatArray, horizon: float) -> IntArray:

@@ -298,7 +298,7 @@ class TableViews(RowModel):
         if self._stream is None:
             return None
         ago = whole("ago", ago, 1)
-        return self._explain_learned(self._values(x)[0], ago, self._usual(ago))
+        return self._explain_learned(self._read(x)[0][0], ago, self._usual(ago))
 
     def _usual(self, ago: int) -> Reference:
         """Return what the state before a row of the last batch expects.
@@ -346,20 +346,10 @@ class TableViews(RowModel):
 
     def _as_row(self, x: Features, t: Any) -> tuple[FloatArray, list[str], float]:
         """Return a checked row to explain (D,), its column names, and its time."""
-        row, names = self._values(x)
+        X, names = self._read(x)
         if self._stream is not None:
-            self._check_rows(row[None], names)
-        return row, names, self._time_of(t)
-
-    def _values(self, x: Features) -> tuple[FloatArray, list[str]]:
-        """Return the values of a row (D,) and the names of its columns."""
-        mark = self._vectorizer.mark()
-        try:  # new words of an open vocabulary are explained, but not learned
-            X = self._vectorizer.row(x, learn=self._vectorizer.open)
-            names = self._feature_names()
-        finally:
-            self._vectorizer.rollback(mark)
-        return X[0], names
+            self._check_rows(X, names)
+        return X[0], names, self._time_of(t)
 
     def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
         """Return a row's surprise to a reference, with the seasons of its time subtracted."""

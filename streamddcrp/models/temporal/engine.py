@@ -14,7 +14,7 @@ the window fade.
 import math
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -25,30 +25,21 @@ from streamddcrp.models.temporal.emissions.bags import get, get_rows, put
 from streamddcrp.models.temporal.kernels import counts as kernels
 from streamddcrp.models.temporal.moves import move
 from streamddcrp.models.temporal.window import Settings, Window
-from streamddcrp.records import CHANCE, FINITE, MOST, VALUE, Within, check, check_one, refuse_if
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.records import CHANCE, FINITE, MOST, VALUE, check, check_one, declared, refuse_if
+from streamddcrp.typing import FloatArray
 from streamddcrp.validation import positive, whole
 
 _FADE = 0.98  # per epoch, for learned quantities
 _SCALES = np.array([0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2])
 _LEAST = 0.04  # least weight of an epoch that counts; smaller ones hardly matter
-_STORED = ("before", "ids", "born", "last_active")
+_STORED = [part.name for part in declared(Window)]
 _DELTA = np.arange(1.0, 8.0)
 KERNELS = np.exp(-_DELTA / _SCALES[:, None])
 KERNELS[(KERNELS < _LEAST) & (_DELTA > 1.0)] = 0.0
 
 
-class StoredEngine(NamedTuple):
-    """Arrays of `Engine` in stored form."""
-
-    before: Annotated[FloatArray, "W K 3", FINITE]
-    ids: Annotated[IntArray, "K"]
-    born: Annotated[IntArray, "K", Within(-1, MOST)]
-    last_active: Annotated[IntArray, "K", Within(-1, MOST)]
-
-
 def _check(arrays: dict[str, Any], meta: dict[str, Any], settings: Settings) -> None:
-    check(StoredEngine, arrays, {"W": len(settings.past_weights)})
+    check(Window, arrays, {"W": len(settings.past_weights)})
     positive("alpha", settings.alpha)
     for name, least, most in (("slots", 1, 1 << 31), ("lag", 0, 1 << 20), ("n_sweeps", 0, 1000)):
         whole(name, getattr(settings, name), least, most)
@@ -240,7 +231,8 @@ class Engine(Window):
         """Return E log p(counts) of the window's epochs under every kernel, (E, G)."""
         now = self.moments(self.resp)
         terms = np.empty((len(KERNELS), *now.shape[:2]))
-        kernels.terms_of_kernels(self.before, now, KERNELS, self.settings.a0, terms)
+        for weights, of_weights in zip(KERNELS, terms, strict=True):
+            kernels.count_terms(self.before, now, weights, self.settings.a0, of_weights)
         rows, before = zip(*map(self._rows_and_past, KERNELS), strict=True)
         mass = self.settings.alpha + np.array(before)
         gains: FloatArray = terms.sum(axis=2) + gammaln(mass) - gammaln(mass + np.array(rows))

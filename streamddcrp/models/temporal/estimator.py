@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +11,10 @@ from river import base
 
 from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked
-from streamddcrp.data.batches import batch_times
 from streamddcrp.data.documents import Vocabulary, documents_of, read_document
 from streamddcrp.data.epochs import Piece, Place, make_cut
 from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.decay import DecaySpec
-from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.row_model import Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
@@ -27,7 +25,7 @@ from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.stream import StreamState
 from streamddcrp.models.temporal.views import EpochViews
 from streamddcrp.models.temporal.window import Settings, count_settings
-from streamddcrp.records import FINITE, MOST, VALUE, Within, check_one, refuse_if
+from streamddcrp.records import FINITE, MOST, VALUE, check, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
@@ -38,35 +36,35 @@ _MOST_WAIT = 4  # times the warm-up, the most rows waiting within an epoch
 class WarmUp(NamedTuple):
     """Rows collected for choosing scales, with the numbers and times of their epochs."""
 
-    X: FloatArray
-    number: IntArray
-    t: FloatArray
+    x: Annotated[FloatArray, "N D", VALUE]
+    number: Annotated[IntArray, "N"]
+    t: Annotated[FloatArray, "N", FINITE]
 
     def and_then(self, X: FloatArray, piece: Piece) -> "WarmUp":
         """Return these rows and further ones."""
         number = np.concatenate([self.number, np.full(len(X), piece.number)])
         t = np.concatenate([self.t, np.full(len(X), piece.time)])
-        return WarmUp(np.concatenate([self.X.reshape(-1, X.shape[1]), X]), number, t)
+        return WarmUp(np.concatenate([self.x.reshape(-1, X.shape[1]), X]), number, t)
 
     def is_over(self, warmup: int, number: int) -> bool:
         """Whether there are enough rows, and epoch ``number`` is later than theirs."""
-        return len(self.X) >= warmup and number > self.number[-1]
+        return len(self.x) >= warmup and number > self.number[-1]
 
     def best(self, candidates: Sequence[Emission], settings: Settings) -> StreamState:
         """Return the state with the emission that predicts the rows best."""
         tried = [self._learned(StreamState(Engine(settings, emission))) for emission in candidates]
         best = int(np.argmin([surprise for _, surprise in tried]))
         message = "prior of clusters chosen after %d rows: the best of %d guesses of their spread"
-        _log.info(message, len(self.X), len(tried))
+        _log.info(message, len(self.x), len(tried))
         return tried[best][0]
 
     def _learned(self, state: StreamState) -> tuple[StreamState, float]:
         """Learn the rows; return the state and their surprise."""
         surprise = 0.0
         starts = [0, *(np.flatnonzero(np.diff(self.number)) + 1).tolist()]
-        for a, b in zip(starts, [*starts[1:], len(self.X)], strict=True):
+        for a, b in zip(starts, [*starts[1:], len(self.x)], strict=True):
             state.go_to(int(self.number[a]))
-            surprise += float(state.seat(self.X[a:b], float(self.t[a]))[:, SCORE].sum())
+            surprise += float(state.seat(self.x[a:b], float(self.t[a]))[:, SCORE].sum())
         return state, surprise
 
 
@@ -202,17 +200,6 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def learn_one(self, x: Any, t: Any = None) -> None:
-        times = None if t is None else np.array([as_time(t)])
-        kind = self._kind_of(x)
-        mark = self._vectorizer.mark()
-        try:
-            rows = self._likelihood.read_one(x, kind, self._vectorizer)
-            self._learn(rows, times, kind)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
-
     def close(self) -> None:
         """End the open epoch now, or skip an empty one where none is open.
 
@@ -220,18 +207,18 @@ class TemporalDPM(EpochViews, base.Clusterer):
         """
         self._move(self._place.next(period=self._cut.kind == "period"))
 
-    def _learn_batch(self, batch: Any, t: object) -> FloatArray:
+    def _read_row(self, x: Any) -> tuple[Any, str]:
+        kind = self._kind_of(x)
+        return self._likelihood.read_one(x, kind, self._vectorizer), kind
+
+    def _read_rows(self, batch: Any) -> tuple[Any, str]:
         if isinstance(batch, pa.RecordBatchReader):  # can be read only once
             batch = batch.read_all()
         kind = self._kind_of(batch)
-        mark = self._vectorizer.mark()
-        try:
-            rows = self._likelihood.read_many(batch, kind, self._vectorizer)
-            times = None if t is None else batch_times(t, len(rows))
-            return self._learn(rows, times, kind, whole_epoch=True)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
+        return self._likelihood.read_many(batch, kind, self._vectorizer), kind
+
+    def _learn_batch(self, batch: object, t: object, *_: Any) -> Any:
+        return super()._learn_batch(batch, t, True)
 
     def _begun(self, kind: str, n_features: int | None) -> StreamState | None:
         """Return a state that need not collect rows, if they have such an emission."""
@@ -241,10 +228,9 @@ class TemporalDPM(EpochViews, base.Clusterer):
         vocabulary = Vocabulary() if kind == law.TEXT else None
         return StreamState(Engine(self._settings, emission), vocabulary)
 
-    def _learn(
-        self, rows: Any, t: FloatArray | None, kind: str, *, whole_epoch: bool = False
+    def _advance(
+        self, rows: Any, t: FloatArray | None, kind: str, whole_epoch: bool = False
     ) -> FloatArray:
-        """Check rows and times, then learn all of them; raises before any change."""
         n, place = len(rows), self._place
         pieces: list[Piece] = []
         epoch = whole_epoch and t is None and self._cut.kind == "value"
@@ -282,11 +268,11 @@ class TemporalDPM(EpochViews, base.Clusterer):
         wait = 0
         if self._stream is None:
             most = _MOST_WAIT * self._rows_to_wait
-            wait = min(len(rows), most - len(self._waiting.X))
+            wait = min(len(rows), most - len(self._waiting.x))
             self._waiting = self._waiting.and_then(rows[:wait], piece)
             out[:wait] = np.nan
             out[:wait, LABEL], out[:wait, LIVE_TABLES] = 0, 1
-            if len(self._waiting.X) == most:
+            if len(self._waiting.x) == most:
                 self._go_on()
         if self._stream is not None and wait < len(rows):
             self._stream.go_to(piece.number)
@@ -300,11 +286,11 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     def _go_on(self) -> None:
         """Choose the emission by the collected rows, and learn them."""
-        tell_of_constants(self._waiting.X, self._feature_names())
+        tell_of_constants(self._waiting.x, self._feature_names())
         self._stream, self._waiting = self._after_warmup(), NO_ROWS
 
     def _after_warmup(self) -> StreamState:
-        candidates = self._likelihood.candidates(self._waiting.X, self._feature_names())
+        candidates = self._likelihood.candidates(self._waiting.x, self._feature_names())
         return self._waiting.best(candidates, self._settings)
 
     def _move(self, place: Place) -> None:
@@ -331,7 +317,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         kind = self._kind_of(x)
         rows = self._likelihood.read_one(x, kind, self._vectorizer, learn=False)
         state = self._stream
-        if state is None and not len(self._waiting.X):
+        if state is None and not len(self._waiting.x):
             return None
         self._check(rows, kind)
         number = self._place.number
@@ -364,10 +350,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        waiting = self._waiting
-        arrays: dict[str, Any] = {
-            "waiting.x": waiting.X, "waiting.number": waiting.number, "waiting.t": waiting.t,
-        }  # fmt: skip
+        waiting = self._waiting._asdict()
+        arrays: dict[str, Any] = {f"waiting.{name}": array for name, array in waiting.items()}
         to_json = law.LikelihoodOption.to_json
         meta: dict[str, Any] = {
             "options": {name: to_json(value) for name, value in self._get_params().items()},
@@ -402,15 +386,13 @@ class TemporalDPM(EpochViews, base.Clusterer):
             setattr(model, f"_{name}", meta[name])
         model._place = replace(Place(), **meta["place"])
         model._check_place(meta["place"])
-        waiting = (arrays[f"waiting.{name}"] for name in ("x", "number", "t"))
+        waiting = (arrays[f"waiting.{name}"] for name in WarmUp._fields)
         model._waiting, model._stream = WarmUp(*waiting), None
         refuse_unless_plain(meta, counts=("n_seen",), flags=("clocked",), none=("clocked",))
         refuse_if(meta["kind"] not in (None, law.TEXT, law.NUMBERS), "kind")
-        X, n = model._waiting.X, len(model._waiting.X)
-        D = model._vectorizer.n_features if n else 0
-        check_one("waiting.x", X, (n, D), np.float64, VALUE)
-        check_one("waiting.number", model._waiting.number, (n,), np.int64, Within(0, MOST))
-        check_one("waiting.t", model._waiting.t, (n,), np.float64, FINITE)
+        n = len(model._waiting.x)
+        lengths = {"N": n, "D": model._vectorizer.n_features if n else 0}
+        check(WarmUp, arrays, lengths, "waiting.")
         backwards = bool((np.diff(model._waiting.number) < 0).any())
         refuse_if(backwards or n > _MOST_WAIT * model._rows_to_wait, "warm-up")
         if meta["model"] is not None:

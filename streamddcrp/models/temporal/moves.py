@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.models.temporal.emissions import each, pick, stacked_epochs
+from streamddcrp.models.temporal.emissions import each, pick
 from streamddcrp.models.temporal.kernels.counts import MEAN, add_shares
 from streamddcrp.models.temporal.window import Terms, Window
 from streamddcrp.typing import FloatArray, IntArray
@@ -159,11 +159,9 @@ def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolAr
     if left[takers].any():
         return None
     shares = [share[:, takers] for share in shares]
-    gains = [
-        window.emission.stats(X[some], share)
-        for X, some, share in zip(window.rows, rows, shares, strict=True)
-    ]
-    stats = each(operator.add, pick(now.stats, takers), stacked_epochs(gains))
+    moved = [X[some] for X, some in zip(window.rows, rows, strict=True)]
+    gains = window.emission.stats_of_epochs(moved, shares)
+    stats = each(operator.add, pick(now.stats, takers), gains)
     after = window.emission.smooth(stats, pick(window.starts, takers, 0), now.begins[takers])
     touched = np.append(takers, k)
     evidence = after.log_z.sum() - now.smoothed.log_z[:, touched].sum()
@@ -215,9 +213,8 @@ def _split_at(window: Window, k: int, part: tuple[Any, ...], epoch: int) -> bool
     both = np.array([begins, epoch])
     starts = each(lambda *pair: np.concatenate(pair), starts, emission.no_starts(1))
     before_both = np.concatenate([before, np.zeros_like(before)], axis=1)
-    shared, smoothed = emission.split(
-        rows, own, sides, before_both, starts, both, settings.a0, np.array(settings.past_weights)
-    )  # fmt: skip
+    past = settings.a0, np.array(settings.past_weights), before_both[:, :, MEAN].copy()
+    shared, smoothed = emission.split(rows, own, sides, past, starts, both)
     if sum(q[:, 1].sum() for q in shared) <= 1.0:
         return False
     new, old = window.terms(shared, before_both), window.terms(own, before)

@@ -301,11 +301,8 @@ class StreamState:
         seated = engine.seated if n < K else []  # rows of the open epoch, for those it has begun
         q = np.concatenate([np.zeros((0, K)), *(widened(q, K - q.shape[1]) for q in seated)])
         fresh = emission.stats(emission.joined(engine.arrived if n < K else []), q)
-        stats = smoothed = None
-        if n:
-            stats = engine.stats(engine.resp)
-            smoothed = emission.smooth(stats, engine.starts, engine.begins)
-        return self.ids(K), emission.latest(stats, smoothed, fresh, self.words)
+        smoothed = engine.smooth() if n else None
+        return self.ids(K), emission.latest(smoothed, fresh, self.words)
 
     def window_trajectories(self) -> list[Trajectory]:
         """Describe the epochs of the window in their present state."""

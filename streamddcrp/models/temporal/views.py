@@ -13,7 +13,7 @@ from streamddcrp.data.batches import batch_times, read_batch
 from streamddcrp.data.epochs import Cut, Place
 from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.row_model import RowModel
-from streamddcrp.estimator.views import no_tables
+from streamddcrp.estimator.views import empty_table, no_tables
 from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.stream import FinalLabels, StreamState, columns_of
 from streamddcrp.plots.figures import are_dates, pyplot
@@ -117,7 +117,7 @@ class EpochViews(RowModel):
             stream. They do not count as reported. Rows of a warm-up are labelled as if it ended.
         """
         state = self._stream
-        if window and state is None and len(self._waiting.X):
+        if window and state is None and len(self._waiting.x):
             state = self._after_warmup()
         parts: list[FinalLabels] = []
         if state is not None:
@@ -131,15 +131,13 @@ class EpochViews(RowModel):
             state.n_final = state.n_lost = 0
             if window:
                 parts += state.window_labels()
-        none = [np.zeros(0, np.int64)]
-        sizes = [len(part.labels) for part in parts]
-        rows = [part.row + np.arange(len(part.labels)) for part in parts]
         columns = {
-            "row": np.concatenate(none + rows),
-            "epoch": np.repeat(np.array([part.epoch for part in parts], np.int64), sizes),
-            "label": np.concatenate(none + [part.labels for part in parts]),
+            "row": [part.row + np.arange(len(part.labels)) for part in parts],
+            "epoch": [np.full(len(part.labels), part.epoch) for part in parts],
+            "label": [part.labels for part in parts],
         }
-        return pa.table(columns)
+        none = np.zeros(0, np.int64)
+        return pa.table({name: np.concatenate([none, *of]) for name, of in columns.items()})
 
     def summary(self) -> pa.Table:
         """Return one row per live component: id, weight, born, last seen, and its description.
@@ -173,8 +171,8 @@ class EpochViews(RowModel):
         state = self._stream
         parts = [] if state is None else [*state.trajectories, *state.window_trajectories()]
         if not parts:
-            kinds = {"epoch": pa.int64(), "t": pa.float64(), "id": pa.int64(), "mass": pa.float64()}
-            return pa.schema(list(kinds.items())).empty_table()
+            whole, real = pa.int64(), pa.float64()
+            return empty_table(epoch=whole, t=real, id=whole, mass=real)
         of, values = columns_of(parts)
         summary = Summary(values, [words for part in parts for words in part.summary.words])
         columns = {
@@ -324,8 +322,7 @@ class _Picture:
                     color=_DARK, markersize=4 if marker == "D" else 5, linestyle="none", zorder=3,
                 )  # fmt: skip
             ax.set_ylabel(self.features[d])
-            for side in ("top", "right"):
-                ax.spines[side].set_visible(False)
+            ax.spines[["top", "right"]].set_visible(False)
         panels[-1].set_xlabel(self.label)
         return axes
 

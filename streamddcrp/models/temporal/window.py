@@ -8,7 +8,7 @@ E log Gamma(a0 + X' + m) - E log Gamma(a0 + X'), X' the decayed past and m the c
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -18,6 +18,7 @@ from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.temporal.emissions import Emission, each, widened
 from streamddcrp.models.temporal.kernels import counts as kernels
+from streamddcrp.records import FINITE, MOST, Within
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole
 
@@ -101,6 +102,13 @@ class Objective(NamedTuple):
         return self.counts + self.evidence + self.entropy + self.names
 
 
+_Epochs = Annotated[IntArray, "K", Within(-1, MOST)]
+
+
+def _none() -> IntArray:
+    return np.zeros(0, np.int64)
+
+
 @dataclass(slots=True)
 class Window:
     """The last epochs, which may still change, and the knowledge from before them."""
@@ -110,11 +118,13 @@ class Window:
     epoch: int = -1  # number of the last epoch
     rows: list[Any] = field(default_factory=list)
     resp: list[FloatArray] = field(default_factory=list)  # assignments (N, K) of each epoch
-    before: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 3)))  # moments (W, K, 3)
+    before: Annotated[FloatArray, "W K 3", FINITE] = field(  # moments
+        default_factory=lambda: np.zeros((0, 0, 3))
+    )
     starts: Any = None  # of the emission
-    ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
-    born: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
-    last_active: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    ids: Annotated[IntArray, "K"] = field(default_factory=_none)
+    born: _Epochs = field(default_factory=_none)
+    last_active: _Epochs = field(default_factory=_none)
     next_id: int = 0
     changes: list[Event] = field(default_factory=list)  # indexed by epoch, as is t for now
 

@@ -44,7 +44,9 @@ class Lines:
 
     def note(self, form: IntArray, score: FloatArray) -> None:
         """Take note of texts."""
-        self.form, self.score = np.append(self.form, form), np.append(self.score, score)
+        self.form, self.score = np.append(self.form, form[:, 0]), np.append(self.score, score)
+        for number, *covered in form[form[:, 1] != NONE].tolist():
+            self.form[np.isin(self.form, covered) & (self.form != NONE)] = number
 
     def look(self, config: Config, state: State, table: WordTable, templates: Templates) -> bool:
         """Judge by the texts since the last look; return whether to look again.
@@ -104,7 +106,7 @@ class Lines:
     def _exchange(self, config: Config, state: State, table: WordTable) -> None:
         """Give texts whose labels are not final the words of their templates, and lift them."""
         seen = int(state.counts[layout.N_SEEN])
-        texts = spelled_out(self.form[max(0, seen - int(config.ages[-1])) - seen :])
+        texts = spelled_out(self.form[max(0, seen - int(config.ages[-1])) - seen :, None])
         words, ends = table.read(texts.data, texts.offsets, listed=True)
         with_words(state, table.capacity)
         room_for_events(state)

@@ -218,7 +218,7 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         """Return texts as they are weighed, and of lines the templates."""
         by_template = self._by_template
         if self._templates is None or texts.listed or not (by_template or self._lines):
-            return texts, np.empty(0, np.int64)
+            return texts, np.empty((0, 1), np.int64)
         form = self._templates.numbers(texts, learn=learn)
         return (spelled_out(form) if by_template else texts), form
 

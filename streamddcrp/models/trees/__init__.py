@@ -6,9 +6,9 @@ gamma). Only a finite part of the tree is stored. The rest keeps its prior, and 
 infinitely many paths that leave the stored part have closed form (`kernels.tree`).
 
 - `topic_tree.TopicTree`: each word of a document comes from a topic of its path. A document is
-removed from the statistics and placed where the bound gains most, perhaps on a new path.
-- `components.ComponentTree`: a point is a sum of the vectors of its path, times loadings. -
-`gibbs`: collapsed sampling of topic trees. A visit to a document of N tokens costs O(N K) for K
+  removed from the statistics and placed where the bound gains most, perhaps on a new path.
+- `components.ComponentTree`: a point is a sum of the vectors of its path, times loadings.
+- `gibbs`: collapsed sampling of topic trees. A visit to a document of N tokens costs O(N K) for K
   nodes: its path given the levels, path and levels together (Metropolis-Hastings, or the two hold
   each other fast), then the levels.
 

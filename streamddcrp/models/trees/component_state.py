@@ -203,7 +203,7 @@ class ComponentState:
     prior: Prior
     parent: IntArray  # (K,)
     level: IntArray  # (K,)
-    ids: IntArray  # of points that left the window
+    ids: IntArray  # (K,)
     born: IntArray  # (K,)
     weights: Weights
     past: Stats  # of points that have left the window

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from streamddcrp.models.trees.component_state import NARROW, ComponentState, Prior, Stats, Weights
-from streamddcrp.models.trees.tree import event, reconstruct, with_ancestors
+from streamddcrp.models.trees.tree import TINY, basis_of, event, reconstruct, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -26,8 +26,6 @@ _EMPTY = 0.5  # expected points below which a leaf is dropped
 _WIDE, _VAGUE = 50.0, 1e-3  # variances of vectors; shape of the precision and rate, in units
 _SHARE, _LEAST = 0.15, 20  # points of an opened path
 _TURNS = 12  # rounds of the power method
-_SAME = 1e-10  # length of a direction, relative to the longest, below which it is zero
-_TINY = 1e-300
 
 
 class View(NamedTuple):
@@ -58,8 +56,7 @@ def rest_of(X: FloatArray, M: FloatArray, path: IntArray) -> FloatArray:
     """Return points minus their projection on the vectors of a path."""
     if not len(path):
         return X
-    _, s, axes = np.linalg.svd(M[path + 1], full_matrices=False)
-    axes = axes[s > _SAME * max(s[0], _TINY)]
+    axes = basis_of(M[path + 1])
     return np.asarray(X - X @ axes.T @ axes)
 
 
@@ -72,7 +69,7 @@ def _leading(X: FloatArray, n: int) -> FloatArray:
     size, axes = np.sqrt(np.maximum(size[::-1][:r], 0.0)), axes[:, ::-1][:, :r].T
     if wide:
         axes = axes @ X
-        axes /= np.maximum(np.linalg.norm(axes, axis=1), _TINY)[:, None]
+        axes /= np.maximum(np.linalg.norm(axes, axis=1), TINY)[:, None]
     out[:r] = axes * (size / np.sqrt(len(X)))[:, None]
     return out
 
@@ -84,7 +81,7 @@ def _open(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
     if p is None or (seed := _pick(rng, view.lost * view.below[:, p])) is None:
         return False
     rest = rest_of(view.X, tree.weights.M, tree.paths()[p, : tree.level[p]])
-    alike = np.abs(rest @ rest[seed]) / np.maximum(np.linalg.norm(rest, axis=1), _TINY)
+    alike = np.abs(rest @ rest[seed]) / np.maximum(np.linalg.norm(rest, axis=1), TINY)
     alike *= view.below[:, p]
     m = min(len(rest), max(_LEAST, int(_SHARE * view.below[:, p].sum())))
     some = rest[np.argsort(-alike, kind="stable")[:m]]
@@ -113,7 +110,7 @@ def _split(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
         return False
     two = rest[[first, second]]
     for _ in range(_TURNS):
-        along = rest @ (two / np.maximum(np.linalg.norm(two, axis=1), _TINY)[:, None]).T
+        along = rest @ (two / np.maximum(np.linalg.norm(two, axis=1), TINY)[:, None]).T
         sums = [np.bincount(of, along[:, i] ** 2, len(children)) for i in range(2)]
         here = sums[0] > sums[1]
         side = here[of]
@@ -131,7 +128,7 @@ def _split(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
 def _scaled(rest: FloatArray, along: FloatArray) -> FloatArray:
     """Return the next direction of points by the power method, if there is one."""
     v = along @ rest
-    return np.asarray(v * (np.sqrt((along**2).mean()) / max(float(np.linalg.norm(v)), _TINY)))
+    return np.asarray(v * (np.sqrt((along**2).mean()) / max(float(np.linalg.norm(v)), TINY)))
 
 
 def _graft(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
@@ -150,7 +147,7 @@ def _graft(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
         rest = rest_of(view.X[rows], tree.weights.M, tree.paths()[p, : level[p]])
         v = rest[(rest**2).sum(axis=1).argmax()]
         for _ in range(_TURNS):
-            along = rest @ (v / max(float(np.linalg.norm(v)), _TINY))
+            along = rest @ (v / max(float(np.linalg.norm(v)), TINY))
             v = _scaled(rest, along)
         found.append((float((along**2).sum() - (rest**2).sum()), p, v))
     _, p, v = max(found, key=lambda one: one[0])
@@ -174,7 +171,7 @@ def _merge(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
     for j in np.flatnonzero((parent == parent[i]) & (np.arange(len(parent)) != i)).tolist():
         rows = np.concatenate([_spans(tree, view, i), _spans(tree, view, j)])
         _, s, axes = np.linalg.svd(rows, full_matrices=False)
-        found.append((s[0] ** 2 / max(float(view.below[:, [i, j]].sum()), _TINY), j, axes[0]))
+        found.append((s[0] ** 2 / max(float(view.below[:, [i, j]].sum()), TINY), j, axes[0]))
     _, j, v = max(found, key=lambda one: one[0])
     rows = np.flatnonzero(view.below[:, [i, j]].sum(axis=1) > 0.5)
     if not len(rows):
@@ -190,8 +187,7 @@ def _spans(tree: ComponentState, view: View, i: int) -> FloatArray:
     out = []
     for leaf in np.flatnonzero((paths[:, at] == i) & (tree.level == tree.depth)).tolist():
         rest = rest_of(M[paths[leaf, at:] + 1], M, paths[i, :at])
-        _, s, axes = np.linalg.svd(rest, full_matrices=False)
-        out.append(axes[s > _SAME * max(s[0], _TINY)] * np.sqrt(view.below[:, leaf].sum()))
+        out.append(basis_of(rest) * np.sqrt(view.below[:, leaf].sum()))
     return np.concatenate(out)
 
 
@@ -219,7 +215,7 @@ def shed(tree: ComponentState) -> None:
     for leaf in np.flatnonzero(leaves).tolist():
         left = leaves & (np.arange(len(leaves)) != leaf)
         keep = with_ancestors(tree.parent, tree.level, left)
-        missed = -np.log(np.maximum(q[:, keep].sum(axis=1), _TINY)).sum() * tree.n_seen / len(q)
+        missed = -np.log(np.maximum(q[:, keep].sum(axis=1), TINY)).sum() * tree.n_seen / len(q)
         best = min(best, (missed - price[~keep].sum(), left), key=lambda one: one[0])
     tree.keep(best[1])
 

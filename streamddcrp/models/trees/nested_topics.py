@@ -136,11 +136,11 @@ class NestedCRPTopics(TreeModel):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def _learn_row(self, x: Any, t: Any, *_: Any) -> None:
-        self._learn([documents.read_document(x)])
+    def _read_row(self, x: Any) -> tuple[Any, None]:
+        return [documents.read_document(x)], None
 
-    def _learn_batch(self, batch: Any, t: Any, *_: Any) -> FloatArray:
-        return self._learn(documents.read_bags(batch))
+    def _read_rows(self, batch: Any) -> tuple[Any, None]:
+        return documents.read_bags(batch), None
 
     @property
     def n_seen(self) -> int:
@@ -164,7 +164,7 @@ class NestedCRPTopics(TreeModel):
         ends = tree.window.last(self.window)[0].ends
         return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
 
-    def _learn(self, rows: Any) -> FloatArray:
+    def _advance(self, rows: Any, t: Any, types: Any) -> FloatArray:
         tree, N = self._tree, len(rows)
         out, start = np.zeros((N, N_OUTPUTS)), 0
         while start < N:

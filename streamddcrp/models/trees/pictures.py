@@ -266,6 +266,5 @@ def plot_growth(growth: Any, ax: Any = None) -> Any:
     ax.set_xlabel("documents or rows learned")
     ax.set_ylabel("nodes born so far")
     ax.legend(frameon=False, loc="upper left", reverse=True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
     return ax

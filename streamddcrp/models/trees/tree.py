@@ -11,6 +11,9 @@ from streamddcrp.records import Within, check, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive
 
+TINY = 1e-300
+_SAME = 1e-10  # length of a direction, relative to the longest, below which it is zero
+
 
 def event(kind: str, node: int, n_seen: int, into: int | None = None) -> Event:
     """Return a node's event after ``n_seen`` rows."""
@@ -104,9 +107,7 @@ def with_ancestors(parent: IntArray, level: IntArray, nodes: np.ndarray) -> np.n
 
 def sticks(parent: IntArray, level: IntArray, mass: FloatArray, L: int, gamma: float) -> float:
     """Return the bound's terms of the sticks at the optimum of q(v)."""
-    K = len(parent)
-    size, a, b = np.empty((3, K))
-    return float(stick_bound(parent, level, K, L, mass, gamma, size, a, b))
+    return float(stick_bound(parent, level, L, mass, gamma))
 
 
 def paths_of(parent: IntArray, level: IntArray, L: int) -> IntArray:
@@ -141,6 +142,12 @@ def attributes(owner: Any, names: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(owner, name) for name in names}
 
 
+def basis_of(vectors: FloatArray) -> FloatArray:
+    """Return an orthonormal basis of the span of some vectors, at least one, by singular values."""
+    _, size, axes = np.linalg.svd(vectors, full_matrices=False)
+    return np.asarray(axes[size > _SAME * max(size[0], TINY)])
+
+
 def reconstruct(
     X: FloatArray, ends: IntArray, parent: IntArray, level: IntArray, L: int, M: FloatArray
 ) -> FloatArray:
@@ -149,8 +156,6 @@ def reconstruct(
     paths = paths_of(parent, level, L)
     for k in np.unique(ends).tolist():
         rows = np.flatnonzero(ends == k)
-        W = M[paths[k, : level[k]] + 1]
-        _, size, basis = np.linalg.svd(W, full_matrices=False)
-        basis = basis[size > 1e-10 * max(size[0], 1e-300)]
+        basis = basis_of(M[paths[k, : level[k]] + 1])
         out[rows] = M[0] + (X[rows] - M[0]) @ basis.T @ basis
     return out

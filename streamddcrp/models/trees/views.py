@@ -60,8 +60,8 @@ class Growth:
 class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
     """A tree learned from a stream of documents or points.
 
-    A subclass supplies `_advance`, or `_learn_row` and `_learn_batch`, which learn and return the
-    columns of `predictions`; `tree` and `_draw_tree`; and `_restore` beside `_state`.
+    A subclass supplies `_advance`, which learns and returns the columns of `predictions`; `tree`
+    and `_draw_tree`; and `_restore` beside `_state`.
     """
 
     ignores_times = True
@@ -83,7 +83,7 @@ class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
         A document without words is counted, and changes nothing else. ``t`` is not used.
         SchemaError describes an invalid ``x``; then nothing was learned.
         """
-        self._learn_row(x, t)
+        self._learn_row(x, None)
 
     def learn_many(self, batch: Any, t: Any = None) -> None:
         """Learn a batch, with the same result, bit for bit, as one by one.
@@ -93,7 +93,7 @@ class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
         data frame, or array_like of shape (N, D). ``t`` is not used. SchemaError names an invalid
         row, also in ``row``; then nothing was learned.
         """
-        self._learn_batch(batch, t)
+        self._learn_batch(batch, None)
 
     def step_many(self, batch: Any, t: Any = None) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
@@ -104,7 +104,7 @@ class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
         (probability of a path that is not stored) and ``n_tables`` (int64, nodes; for topics, those
         at the last tidying before the batch). Floats are null in warm-up.
         """
-        return predictions(self._learn_batch(batch, t)).drop_columns(["p_change"])
+        return predictions(self._learn_batch(batch, None)).drop_columns(["p_change"])
 
     def tree(self) -> dict[str, Any]:
         """Return the tree as nested dicts, the heaviest children first."""

@@ -180,12 +180,8 @@ def keep_children(config, state, x, seen, n_dims, n_pool):
         if work.place[m] != work.ancestor[m]:
             _copy(particles, work.ancestor[m], work.place[m])
     for m in range(n):
-        i, c = work.place[m], work.child[m]
-        particles.weight[i] = work.child_weight[m]
-        _learn(
-            config, state, i, t, x, seen, n_dims, work.pool_mask[c], work.pool_new[c],
-            work.scale[work.ancestor[m]], row_hash,
-        )  # fmt: skip
+        particles.weight[work.place[m]] = work.child_weight[m]
+        _learn(config, state, m, x, seen, n_dims, row_hash)
     _close_gaps(particles, work, n)
     counts[slots.N_ACTIVE] = n
     total = 0.0
@@ -254,9 +250,16 @@ def _close_gaps(particles, work, n):
 
 
 @uncounted
-def _learn(config, state, i, t, x, seen, n_dims, mask, option, scales, row_hash):
-    """Give a particle the row with features ``mask`` and new ones; drop row t - r."""
-    particles, sums, work = state.particles, state.sums, state.scratch
+def _learn(config, state, m, x, seen, n_dims, row_hash):
+    """Give the particle of child ``m`` the row with the child's features; drop row t - r."""
+    particles, sums, work, t = (
+        state.particles,
+        state.sums,
+        state.scratch,
+        state.counts[slots.N_SEEN],
+    )
+    i, c, scales = work.place[m], work.child[m], work.scale[work.ancestor[m]]
+    mask, option = work.pool_mask[c], work.pool_new[c]
     n_owners, owners, cov, mean = (
         particles.n_owners[i], particles.owners[i], particles.cov[i], particles.mean[i],
     )  # fmt: skip
@@ -277,7 +280,7 @@ def _learn(config, state, i, t, x, seen, n_dims, mask, option, scales, row_hash)
                 n_owners[k] += 1
     copy_row(work.filled, x)
     if n_dims < len(x):
-        _impute(config, cov, mean, sums, particles.rate[i], work, t, i, seen, n_dims, n_on)
+        _impute(config, state, i, t, seen, n_dims, n_on)
         particles.past[i] = add_wrapping(particles.past[i], hash_of(row_hash, i))
     s, square = add_row(cov, mean, work.slots, n_slots, work.on, n_on, work.filled, work.v, work.e)
     if sums[slots.SHAPE] > 0.0:
@@ -297,9 +300,10 @@ def _learn(config, state, i, t, x, seen, n_dims, mask, option, scales, row_hash)
 
 
 @uncounted
-def _impute(config, cov, mean, sums, rate, work, t, i, seen, n_dims, n_on):
+def _impute(config, state, i, t, seen, n_dims, n_on):
     """Draw missing values of ``work.filled`` from their predictive density given the rest."""
-    D = len(seen)
+    particles, sums, work = state.particles, state.sums, state.scratch
+    cov, mean, rate, D = particles.cov[i], particles.mean[i], particles.rate[i], len(seen)
     s, square = 1.0, 0.0
     for d in range(D):
         fitted = 0.0

@@ -20,7 +20,7 @@ CERTAIN = math.log(1000.0)  # largest log odds at which features of an arrival a
 
 
 @uncounted
-def prepare_row(cov, mean, x, seen, n_dims, forced, n_forced, free, n_free, work):
+def prepare_row(cov, mean, x, seen, n_dims, n_forced, n_free, work):
     """Project a row on the free features, once for all combinations of them.
 
     Returns 1 + z' cov z and ||e||^2 with the forced features alone. ``work.residual``: the row's
@@ -28,7 +28,7 @@ def prepare_row(cov, mean, x, seen, n_dims, forced, n_forced, free, n_free, work
     products of loadings; ``work.link`` (F,), ``work.spread`` (F, F): covariances with the forced
     ones, and among the free. ``seen`` (D,): 1 for a value; read if ``n_dims`` < D.
     """
-    D = len(x)
+    D, forced, free = len(x), work.forced, work.free
     residual, masked = work.residual, work.masked
     for d in range(D):
         residual[d] = x[d]
@@ -174,13 +174,9 @@ def weigh(config, state, x, seen, n_dims):
         for f in range(n_free):
             work.free[f] = slots[f + 1]
         if n_free > at.MOST_ENUMERATED:
-            correction, n_forced, n_free = _propose(
-                config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work
-            )
+            correction, n_forced, n_free = _propose(config, state, i, t, x, seen, n_dims, n_free)
             log_prior += correction
-        s, square = prepare_row(
-            cov, mean, x, seen, n_dims, forced, n_forced, work.free, n_free, work
-        )
+        s, square = prepare_row(cov, mean, x, seen, n_dims, n_forced, n_free, work)
         n = enumerate_row(
             s, square, n_dims, n_free, work.odds, log_prior, n_options, shape, rate, work
         )
@@ -191,7 +187,7 @@ def weigh(config, state, x, seen, n_dims):
         always = NONE
         for a in range(1, n_forced):
             always |= ONE << np.uint64(forced[a])
-        _marginals(i, n, n_free, forced, n_forced, work)
+        _marginals(i, n, n_free, n_forced, work)
         u = uniform(config.seed, t, i, at.FEW, 1)
         n = _thin(work.weight, n, config.n_children, u, work.spare, work.thinned)
         few = optimal(
@@ -245,15 +241,16 @@ def _thin_out(weight, n, u, out):
 
 
 @uncounted
-def _propose(config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work):
+def _propose(config, state, i, t, x, seen, n_dims, n_free):
     """Draw all free features except the eight most uncertain; return the draw's log weight.
 
     Two rounds set each feature to its more probable value, then its log odds given the others are
     computed. Drawn features that are on become forced. Returns the correction of the log prior and
     the new numbers of forced and free features.
     """
-    forced = work.forced
-    s, square = prepare_row(cov, mean, x, seen, n_dims, forced, 1, work.free, n_free, work)
+    particles, work = state.particles, state.scratch
+    shape, rate, forced = state.sums[at.SHAPE], particles.rate[i], work.forced
+    s, square = prepare_row(particles.cov[i], particles.mean[i], x, seen, n_dims, 1, n_free, work)
     pull, link, gram, spread = work.pull, work.link, work.gram, work.spread
     for f in range(n_free):
         work.chosen[f] = 0
@@ -308,7 +305,7 @@ def with_subset(mask, subset, free, n_free):
 
 
 @uncounted
-def _marginals(i, n, n_free, forced, n_forced, work):
+def _marginals(i, n, n_free, n_forced, work):
     """Sum the weights of children that have a feature, of those that have a new one in slot 0."""
     marginal, weight, size = work.marginal[i], work.spare, natural(1 << n_free)
     marginal[:] = 0.0
@@ -325,4 +322,4 @@ def _marginals(i, n, n_free, forced, n_forced, work):
             weight[subset] += weight[half + subset]
         marginal[work.free[f]] = total
     for a in range(1, n_forced):
-        marginal[forced[a]] = 1.0
+        marginal[work.forced[a]] = 1.0

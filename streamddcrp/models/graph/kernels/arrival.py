@@ -3,7 +3,7 @@
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
 from streamddcrp.models.graph.kernels import children as choices
-from streamddcrp.models.graph.kernels.revise import free_slot, revise
+from streamddcrp.models.graph.kernels.revise import revise
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels import names as naming
 from streamddcrp.particles.kernels.pool import EMPTY, drop
@@ -19,7 +19,8 @@ def _seat(state, i):
     for c in range(children.n[0]):
         p, k = children.place[c], children.to[c]
         if k < 0:
-            k, e = free_slot(particles, p), EMPTY
+            k, e = choices.free_slot(particles, p, particles.held), EMPTY
+            particles.near[p, k] = 0
             particles.opened[p] += 1
         else:
             e = entry[p, k]

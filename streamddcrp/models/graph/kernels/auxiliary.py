@@ -38,17 +38,6 @@ def _log_new(config, state, p):
 
 
 @uncounted
-def free_slot(particles, p):
-    """Place for a new table."""
-    k, K = 0, particles.n_tables[p]
-    while k < K and (particles.entry[p, k] >= 0 or particles.n_aux[p, k] > 0):
-        k += 1
-    if k == K:
-        particles.n_tables[p] = K + 1
-    return k
-
-
-@uncounted
 def fill(config, state, n, a):
     """Draw the tables of node a's auxiliary items in each particle from the prior, a CRP."""
     particles, aux, grid = state.particles, state.aux, state.grid
@@ -77,7 +66,7 @@ def fill(config, state, n, a):
             work[K] = opens
             k = draw(work, K + 1, uniform(config.seed, n, p, children.FIRST_DRAW, i))
             if k == K:
-                k = free_slot(particles, p)
+                k = children.free_slot(particles, p, particles.n_aux)
             cells.add_to(aux, p, a, k, 1)
             particles.n_aux[p, k] += 1
         for row in range(len(grid.base)):
@@ -164,7 +153,7 @@ def move(config, state, p, n, number):
     log_weight[K] = _log_new(config, state, p)
     k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, children.WHERE, number))
     if k == K:
-        k = free_slot(particles, p)
+        k = children.free_slot(particles, p, particles.n_aux)
     if k != old:
         cells.take_from(aux, p, a, old)
         cells.add_to(aux, p, a, k, 1)

@@ -98,6 +98,18 @@ def choose(config, state, size):
 
 
 @uncounted
+def free_slot(particles, p, items):
+    """Place for a new table: one without data, and without ``items`` (P, K) that outlast them."""
+    k, K = 0, particles.n_tables[p]
+    while k < K and (particles.entry[p, k] >= 0 or items[p, k] > 0):
+        k += 1
+    if k == K:
+        particles.n_tables[p] = K + 1
+    items[p, k] = 0
+    return k
+
+
+@uncounted
 def extend_joined(config, state, recent_name, x):
     """Extend each cluster that a child joins by the arrival."""
     pool, memo, counts, children = state.pool, state.memo, state.counts, state.children

@@ -15,29 +15,18 @@ def _root(link, i):
 
 
 @inner
-def _is_cut_vertex(k, cliques, labels, link):
+def _is_cut_vertex(k, graph, labels, link):
     """Whether only k connects the rest of its cluster, judged by k's neighbours in it."""
-    of_item, members, starts = cliques.of_item, cliques.members, cliques.starts
-    first, last = cliques.item_starts[k], cliques.item_starts[k + 1]
-    for a in range(first, last):
-        for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
-            link[members[m]] = members[m]
-    n_parts = 0
-    for a in range(first, last):
-        for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
-            i = members[m]
-            if i != k and labels[i] == labels[k] and link[i] == i:
-                n_parts += 1
-                link[i] = -1 - i  # to be counted once
-    if n_parts < 2:
-        return False
-    for a in range(first, last):
-        for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
-            link[members[m]] = members[m]
-    for a in range(first, last):
-        one = -1
-        for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
-            i = members[m]
+    near, set_at, n_parts = graph.near, graph.set_at, 0
+    for m in range(graph.near_at[k], graph.near_at[k + 1]):
+        link[near[m]] = near[m]
+        n_parts += labels[near[m]] == labels[k]
+    for h in range(graph.holder_at[k], graph.holder_at[k + 1]):
+        s, one = graph.holders[h], -1
+        if n_parts < 2 or graph.signs[s] < 0:  # cliques come first
+            break
+        for m in range(set_at[s], set_at[s + 1]):
+            i = graph.sets[m]
             if i == k or labels[i] != labels[k]:
                 continue
             if one < 0:
@@ -51,25 +40,28 @@ def _is_cut_vertex(k, cliques, labels, link):
 
 
 @inner
-def _count(k, sets, labels, sign, config, work, n_near):
-    """Add ``sign`` log n_j of the cliques, or separators, with k in them; list their clusters.
+def _count(k, graph, labels, config, work):
+    """List the clusters around k; add log n_j over cliques, less log n_j over separators.
 
     Returns their number, and the log weight of any other cluster, to which the added values are
     relative.
     """
-    of_item, members, starts = sets.of_item, sets.members, sets.starts
-    alpha, discount, opens = config.alpha, config.discount, 0.0
+    members, set_at = graph.sets, graph.set_at
+    alpha, discount, opens, less, n_near = config.alpha, config.discount, 0.0, 0.0, 0
     tally, seen, log_weight = work.tally, work.seen, work.log_weight
-    for a in range(sets.item_starts[k], sets.item_starts[k + 1]):
-        begin, end = starts[of_item[a]], starts[of_item[a] + 1]
-        met = 0
-        for m in range(begin, end):
+    for h in range(graph.holder_at[k], graph.holder_at[k + 1]):
+        s = graph.holders[h]
+        met, sign = 0, graph.signs[s]
+        for m in range(set_at[s], set_at[s + 1]):
             if members[m] != k:
                 met += tally[labels[members[m]]] == 0
                 tally[labels[members[m]]] += 1
         absent = math.log(alpha + discount * met) if discount > 0.0 else 0.0
-        opens += sign * absent
-        for m in range(begin, end):
+        if sign > 0:
+            opens += absent
+        else:
+            less -= absent
+        for m in range(set_at[s], set_at[s + 1]):
             j = labels[members[m]]
             if members[m] == k or tally[j] == 0:
                 continue
@@ -83,32 +75,30 @@ def _count(k, sets, labels, sign, config, work, n_near):
                 log_weight[n_near] = more
                 n_near += 1
             tally[j] = 0
-    return n_near, opens
+    return n_near, opens + less
 
 
 @kernel
-def sweep(config, X, order, sets, clusters, work, uniforms):
+def sweep(config, X, order, graph, clusters, work, uniforms):
     """Resample every item's cluster once from its full conditional.
 
     The ratio of Caron and Doucet 2009, eq. 7, with and without the item, times its predictive
     density. With a discount d a count n becomes n - d, and a set of K clusters without this one
-    counts alpha + d K. ``sets`` : cliques and separators.
+    counts alpha + d K. ``graph``: of `streamddcrp.data.graphs.flat`.
     """
     family, hyper, discount = config.family, config.hyper, config.discount
     labels, size, stats, post = clusters.labels, clusters.size, clusters.stats, clusters.post
-    (cliques, separators), seen, log_weight = sets, work.seen, work.log_weight
+    seen, log_weight = work.seen, work.log_weight
     for at in range(len(order)):
         k = order[at]
         x, old = X[k], labels[k]
-        if size[old] > 1 and _is_cut_vertex(k, cliques, labels, work.link):
+        if size[old] > 1 and _is_cut_vertex(k, graph, labels, work.link):
             continue
         add_stats(family, hyper, x, -1.0, stats[old])
         size[old] -= 1
         if size[old] > 0:
             posterior(family, hyper, stats[old], post[old])
-        n, opens = _count(k, cliques, labels, 1.0, config, work, 0)
-        n, less = _count(k, separators, labels, -1.0, config, work, n)
-        opens += less
+        n, opens = _count(k, graph, labels, config, work)
         for b in range(n):
             log_weight[b] += opens + log_predictive(family, hyper, post[seen[b]], x)
         if discount == 0.0:

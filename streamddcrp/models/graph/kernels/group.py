@@ -9,7 +9,7 @@ from streamddcrp.contract import SCORE
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.models.graph.kernels import cells
 from streamddcrp.models.graph.kernels import children as choices
-from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, free_slot, move, n_clusters
+from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, move, n_clusters
 from streamddcrp.models.graph.kernels.forget import forget_cluster
 from streamddcrp.numerics import copy_row, log_add_exp
 from streamddcrp.particles.kernels import names as at
@@ -171,7 +171,7 @@ def _seat(config, state, g, a):
         if k >= 0:
             e = entry[p, k]
         elif k == NEW:
-            k = free_slot(particles, p)
+            k = choices.free_slot(particles, p, particles.n_aux)
         else:
             K = particles.n_tables[p]
             cells.spread(aux, p, a, K, scratch.items)
@@ -261,7 +261,7 @@ def step_rows(config, state, X, t, group, start, out):
 
 
 @entry
-def sweep_rows(config, state, X, group, labels, n):
+def sweep_rows(config, state, X, group, n):
     """Resample every row's cluster once, and after each row ``config.moves`` auxiliary items.
 
     docs/math/graphs.md, Caron and Doucet 2009, section 4.1. Rows with the label -1 are not seated
@@ -272,7 +272,7 @@ def sweep_rows(config, state, X, group, labels, n):
     groups, clusters, scratch = state.groups, state.clusters, state.scratch
     family, hyper, log_weight = config.family, config.hyper, scratch.log_weight
     entries, items, mine = particles.entry[0], scratch.items, scratch.n_users
-    size, stats, post = clusters.size, clusters.stats, clusters.post
+    labels, size, stats, post = clusters.labels, clusters.size, clusters.stats, clusters.post
     if n == 0:
         for a in range(groups.n[0]):
             fill(config, state, a, a)
@@ -302,7 +302,7 @@ def sweep_rows(config, state, X, group, labels, n):
         log_weight[K] = math.log(config.alpha) + alone
         new = draw_log(log_weight, K + 1, uniform(config.seed, n + b, 0, choices.WHICH_EMPTY, 0))
         if new == K:
-            new = free_slot(particles, 0)
+            new = choices.free_slot(particles, 0, particles.n_aux)
         if size[new] == 0:
             stats[new] = 0.0
             entries[new] = new

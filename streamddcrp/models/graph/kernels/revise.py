@@ -12,19 +12,6 @@ from streamddcrp.particles.kernels.random import draw_log, hash_of, uniform
 
 
 @uncounted
-def free_slot(particles, p):
-    """Place for a new table: one without items in memory."""
-    k, K = 0, particles.n_tables[p]
-    while k < K and (particles.entry[p, k] >= 0 or particles.held[p, k] > 0):
-        k += 1
-    if k == K:
-        particles.n_tables[p] = K + 1
-    particles.near[p, k] = 0
-    particles.held[p, k] = 0
-    return k
-
-
-@uncounted
 def _neighbours(particles, p, i, n):
     """Members of i's table before and after it; -1 for none in memory."""
     R = particles.label.shape[1]
@@ -161,7 +148,8 @@ def revise(config, state, p, i, move):
     if k == K or i < names.opener[pool.name[there]]:
         pool.name[joined] = name_of(i, recent.name, names, counts)
     if k == K:
-        k = free_slot(particles, p)
+        k = children.free_slot(particles, p, particles.held)
+        particles.near[p, k] = 0
     else:
         key ^= pool.mixed[there]
         drop(pool, there)

@@ -10,6 +10,7 @@ from streamddcrp.data.documents import Word
 from streamddcrp.typing import FloatArray, IntArray
 
 Parts = list[FloatArray]  # an array for each epoch
+Past = tuple[float, FloatArray, FloatArray]  # of `Emission.split`
 AnyEmission = Annotated[Any, "an emission", "no_starts"]  # what of one tells it from others
 
 
@@ -170,15 +171,15 @@ class Emission(Protocol):
         return None
 
     def split(
-        self, rows: list[Any], own: Parts, sides: Parts, before: FloatArray,
-        starts: Any, begins: IntArray, a0: float, weights: FloatArray,
-    ) -> tuple[Parts, Any]:  # fmt: skip
+        self, rows: list[Any], own: Parts, sides: Parts, past: Past, starts: Any, begins: IntArray
+    ) -> tuple[Parts, Any]:
         """Share rows between two components, starting from `halves`.
 
         ``own`` (N_e, 1) is the component's share of every epoch's rows, ``sides`` (N_e,) from
         `halves` the initial part that leaves. Smoothing alternates with sharing rows by expected
-        log likelihoods and decayed counts; ``before`` (W, 2, 3) are those of the past. Returns
-        shares (N_e, 2) and the last smoothing.
+        log likelihoods and decayed counts; ``past``: the pseudo-count of a slot, and weights (W,)
+        and expected rows (W, 2) of the epochs before the window. Returns shares (N_e, 2) and the
+        last smoothing.
         """
         raise NotImplementedError
 
@@ -196,11 +197,11 @@ class Emission(Protocol):
         """Describe components ``which`` of an epoch with ``stats``; ``names``: words by number."""
         raise NotImplementedError
 
-    def latest(self, stats: Any, smoothed: Any, fresh: Any, names: Sequence[Word]) -> Summary:
+    def latest(self, smoothed: Any, fresh: Any, names: Sequence[Word]) -> Summary:
         """Describe all components as they are now.
 
         ``fresh`` (K, ..): statistics of the open epoch, the only description of components begun in
-        it, which come last; ``stats, smoothed``: of the window, or None without components.
+        it, which come last; ``smoothed``: of the window, or None without components.
         """
         raise NotImplementedError
 
@@ -213,6 +214,12 @@ def since(epoch: int, sizes: Sequence[int], values: FloatArray) -> Parts:
 
 def halved(rows: Parts, own: Parts, sides: Parts) -> tuple[tuple[Any, ...], FloatArray]:
     """Return rows (N, D) of a window, the first of each epoch (E + 1,), own shares; and halves."""
-    share, side = np.concatenate(own), np.concatenate(sides)[:, None]
-    halves = np.concatenate([share * (1.0 - side), share * side], axis=1)
-    return (np.concatenate(rows), np.cumsum([0, *map(len, rows)]), share), halves
+    first = np.cumsum([0, *map(len, rows)])
+    halves = np.concatenate(divided(own, sides))
+    return (np.concatenate(rows), first, np.concatenate(own)), halves
+
+
+def divided(own: Parts, sides: Parts) -> Parts:
+    """Return what stays and what leaves, (N_e, 2), of the shares (N_e, 1) of rows: see `split`."""
+    pairs = (np.stack([1.0 - side, side], axis=1) for side in sides)
+    return [share * pair for share, pair in zip(own, pairs, strict=True)]

@@ -3,22 +3,15 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from streamddcrp.data.documents import Bags as Entries
 from streamddcrp.models.temporal.kernels.text import assigned, weighted
-from streamddcrp.records import WEIGHT, Within, check, check_one, index, refuse_if, up_to
+from streamddcrp.records import Within, check, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
-
-
-class Entries(NamedTuple):
-    """Words and counts of bags, as kernels take them; those of b are from ``offsets[b]`` on."""
-
-    offsets: Annotated[IntArray, "O", up_to("T")]
-    words: Annotated[IntArray, "T", index("V")]
-    counts: Annotated[FloatArray, "T", WEIGHT]
 
 
 def as_rows(X: Any) -> Entries:

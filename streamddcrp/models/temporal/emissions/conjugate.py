@@ -12,7 +12,15 @@ from streamddcrp.data.documents import Word
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import Autoregression
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, halved, since
+from streamddcrp.models.temporal.emissions import (
+    Emission,
+    Parts,
+    Past,
+    Seating,
+    Summary,
+    halved,
+    since,
+)
 from streamddcrp.models.temporal.kernels import numbers
 from streamddcrp.models.temporal.kernels.splits import split_conjugate, two_means
 from streamddcrp.typing import FloatArray, IntArray
@@ -214,12 +222,11 @@ class ConjugateDecay(Emission):
         return since(epoch, [len(x) for x in rows], leaves)
 
     def split(
-        self, rows: Parts, own: Parts, sides: Parts,
-        before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float,
-        weights: FloatArray,
+        self, rows: Parts, own: Parts, sides: Parts, past: Past, starts: ConjugateStats,
+        begins: IntArray,
     ) -> tuple[Parts, ConjugateSmoothed]:  # fmt: skip
         (X, *part), shared = halved(rows, own, sides)
-        past, law = (a0, weights, before[:, :, 0].copy()), (*self.prior, self.rho)
+        law = (*self.prior, self.rho)
         stats = np.empty((len(rows), *starts.sums.shape))
         split_conjugate((self.prepared(X), *part), past, begins, starts.sums, law, shared, stats)
         smoothed = self.smooth(ConjugateStats(stats), starts, begins)
@@ -242,7 +249,7 @@ class ConjugateDecay(Emission):
         return Summary(self.likelihood.point_estimates(smoothed.near[epoch, which]), [])
 
     def latest(
-        self, stats: Any, smoothed: ConjugateSmoothed | None, fresh: ConjugateStats,
+        self, smoothed: ConjugateSmoothed | None, fresh: ConjugateStats,
         names: Sequence[Word],
     ) -> Summary:  # fmt: skip
         sums = fresh.sums.copy()

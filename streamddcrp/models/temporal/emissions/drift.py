@@ -100,7 +100,12 @@ class GaussianDrift(em.Emission):
     @property
     def noise_var(self) -> FloatArray:
         """Variances of the noise, (D,)."""
-        return self.noise
+        return self.variances(self.noise)
+
+    @staticmethod
+    def variances(var: FloatArray) -> FloatArray:
+        """Return the variances (.., D) in ``var`` of moments."""
+        return var
 
     def stats(self, X: FloatArray, q: FloatArray) -> Any:
         return em.each(lambda part: part[0], self.stats_of_epochs([X], [q]))
@@ -227,12 +232,11 @@ class GaussianDrift(em.Emission):
         return gaps / np.sqrt(self.noise)
 
     def split(
-        self, rows: em.Parts, own: em.Parts, sides: em.Parts,
-        before: FloatArray, starts: em.Moments, begins: IntArray, a0: float, weights: FloatArray,
+        self, rows: em.Parts, own: em.Parts, sides: em.Parts, past: em.Past, starts: em.Moments,
+        begins: IntArray,
     ) -> tuple[em.Parts, DriftSmoothed]:  # fmt: skip
         E, D = len(rows), len(self.noise)
         part, shared = em.halved([self.prepared(X) for X in rows], own, sides)
-        past = a0, weights, before[:, :, 0].copy()
         stats, out = DriftStats.empty(E, 2, D), DriftSmoothed.empty(E, 2, D)
         split_drift(part, past, begins, starts, self.law, shared, stats, out)
         return np.split(shared, part[1][1:-1]), out
@@ -241,19 +245,21 @@ class GaussianDrift(em.Emission):
         self, stats: Any, smoothed: DriftSmoothed, epoch: int, which: IntArray,
         names: Sequence[Word],
     ) -> em.Summary:  # fmt: skip
-        mean = smoothed.mean[epoch, which] + self.birth_mean
-        return em.Summary({"mean": mean, "sd": np.sqrt(smoothed.var[epoch, which])}, [])
+        return self._summary(smoothed.mean[epoch, which], smoothed.var[epoch, which])
 
     def latest(
-        self, stats: Any, smoothed: DriftSmoothed | None, fresh: DriftStats, names: Sequence[Word]
+        self, smoothed: DriftSmoothed | None, fresh: DriftStats, names: Sequence[Word]
     ) -> em.Summary:
-        mean, sd = np.empty_like(fresh.total), np.empty_like(fresh.total)
-        n = 0
+        mean, var, n = np.empty_like(fresh.total), np.empty_like(fresh.total), 0
         if smoothed is not None:
             n = smoothed.mean.shape[1]
-            mean[:n], sd[:n] = smoothed.filtered_mean[-1], np.sqrt(smoothed.filtered_var[-1])
+            mean[:n], var[:n] = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
         size = fresh.size[n:, None]
-        mean[n:], sd[n:] = fresh.total[n:] / size, np.sqrt(self.noise / size)
+        mean[n:], var[n:] = fresh.total[n:] / size, self.noise / size
+        return self._summary(mean, var)
+
+    def _summary(self, mean: FloatArray, var: FloatArray) -> em.Summary:
+        sd = np.sqrt(self.variances(var))
         return em.Summary({"mean": mean + self.birth_mean, "sd": sd}, [])
 
 

@@ -91,9 +91,9 @@ class FullGaussianDrift(gauss.GaussianDrift):
             and bool((sums[:, 0] >= 0.0).all())
         )
 
-    @property
-    def noise_var(self) -> FloatArray:
-        return np.diagonal(self.noise)
+    @staticmethod
+    def variances(var: FloatArray) -> FloatArray:
+        return np.diagonal(var, axis1=-2, axis2=-1)
 
     @property
     def _parts(self) -> tuple[FloatArray, FloatArray, float]:
@@ -183,31 +183,24 @@ class FullGaussianDrift(gauss.GaussianDrift):
         return gaps @ self._parts[0].T
 
     def split(
-        self, rows: em.Parts, own: em.Parts, sides: em.Parts,
-        before: FloatArray, starts: em.Moments, begins: IntArray, a0: float, weights: FloatArray,
+        self, rows: em.Parts, own: em.Parts, sides: em.Parts, past: em.Past, starts: em.Moments,
+        begins: IntArray,
     ) -> tuple[em.Parts, gauss.DriftSmoothed]:  # fmt: skip
-        pairs = [np.stack([1.0 - side, side], axis=1) for side in sides]
-        shared, W = [share * pair for share, pair in zip(own, pairs, strict=True)], len(weights)
+        shared, (a0, weights, before), W = em.divided(own, sides), past, len(past[1])
         for r in range(ROUNDS + 1):
-            stats = em.stacked_epochs([self.stats(X, q) for X, q in zip(rows, shared, strict=True)])
+            stats = self.stats_of_epochs(rows, shared)
             smoothed = self.smooth(stats, starts, begins)
             if r == ROUNDS:
                 break
-            counts = np.concatenate([before[:, :, 0], stats.size])
+            counts = np.concatenate([before, stats.size])
             for e in range(max(int(begins[0]), 0), len(rows)):
                 weight = a0 + counts[W + e] + weights[::-1] @ counts[e : W + e]
                 ell = self.expected(rows[e], smoothed, e, begins, shared[e])
                 shared[e] = own[e] * softmax(ell + np.log(weight), axis=1)
         return shared, smoothed
 
-    def summary(
-        self, stats: Any, smoothed: gauss.DriftSmoothed, epoch: int, which: IntArray,
-        names: Sequence[Word],
-    ) -> em.Summary:  # fmt: skip
-        return self._summary(smoothed.mean[epoch, which], smoothed.var[epoch, which])
-
     def latest(
-        self, stats: Any, smoothed: gauss.DriftSmoothed | None, fresh: Any, names: Sequence[Word]
+        self, smoothed: gauss.DriftSmoothed | None, fresh: Any, names: Sequence[Word]
     ) -> em.Summary:
         # those begun in the open epoch, by its rows alone
         K = len(fresh.size)
@@ -218,10 +211,6 @@ class FullGaussianDrift(gauss.GaussianDrift):
             n = smoothed.mean.shape[1]
             mean[:n], var[:n] = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
         return self._summary(mean, var)
-
-    def _summary(self, mean: FloatArray, var: FloatArray) -> em.Summary:
-        sd = np.sqrt(np.diagonal(var, axis1=1, axis2=2))
-        return em.Summary({"mean": mean + self.birth_mean, "sd": sd}, [])
 
 
 def full_guesses(X: FloatArray) -> list[FullGaussianDrift]:

@@ -9,8 +9,16 @@ from scipy import sparse
 
 from streamddcrp.cached import Cached
 from streamddcrp.data.documents import Word, top_words
-from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, since
-from streamddcrp.models.temporal.emissions.bags import Bags, Entries, as_rows, stacked
+from streamddcrp.models.temporal.emissions import (
+    Emission,
+    Parts,
+    Past,
+    Seating,
+    Summary,
+    divided,
+    since,
+)
+from streamddcrp.models.temporal.emissions.bags import Bags, as_rows, stacked
 from streamddcrp.models.temporal.kernels import text
 from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.typing import FloatArray, IntArray
@@ -207,14 +215,11 @@ class TextDecay(Emission):
         return bool((parts[0] & parts[1] & few).any())
 
     def split(
-        self, rows: list[Any], own: Parts, sides: Parts, before: FloatArray,
-        starts: TextStats, begins: IntArray, a0: float, weights: FloatArray,
+        self, rows: list[Any], own: Parts, sides: Parts, past: Past, starts: TextStats,
+        begins: IntArray,
     ) -> tuple[Parts, TextSmoothed]:  # fmt: skip
-        pairs = [np.stack([1.0 - side, side], axis=1) for side in sides]
-        shared = [share * pair for share, pair in zip(own, pairs, strict=True)]
-        parts = [self.stats(X, q) for X, q in zip(rows, shared, strict=True)]
-        words, n = zip(*parts, strict=True)
-        return shared, self.smooth(TextStats(stacked(words), np.stack(n)), starts, begins)
+        shared = divided(own, sides)
+        return shared, self.smooth(self.stats_of_epochs(rows, shared), starts, begins)
 
     def learned(self, stats: TextStats, smoothed: TextSmoothed, begins: IntArray) -> "TextDecay":
         V = max(self.n_words, len(smoothed.prior))
@@ -244,7 +249,7 @@ class TextDecay(Emission):
         return Summary({}, out)
 
     def latest(
-        self, stats: Any, smoothed: TextSmoothed | None, fresh: TextStats, names: Sequence[Word]
+        self, smoothed: TextSmoothed | None, fresh: TextStats, names: Sequence[Word]
     ) -> Summary:
         K = len(fresh.words)
         if smoothed is not None:
@@ -274,7 +279,7 @@ class TextSeating(Seating):
         used = text.linked(ahead.entries, self._prior, (self._head, *self._lists))
         self._known = K, used, width, prior_size
 
-    def _rows(self, X: Any) -> Entries:
+    def _rows(self, X: Any) -> Any:
         rows = as_rows(X)
         width = int(rows.words.max(initial=-1)) + 1
         if width > len(self._head):  # new words

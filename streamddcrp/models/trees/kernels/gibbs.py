@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import inner, kernel
+from streamddcrp.particles.kernels.random import draw_log
 
 _FOLD = 16  # factors between 1e-6 and 1e6 multiplied per logarithm
 
@@ -118,8 +119,8 @@ def _guess_fit(d, corpus, alpha, prior, tree, work):
 def _choose(rng, gamma, tree, work):
     """Draw an endpoint by fit and prior: log m_c / (m_p + gamma) a step, gamma for a new one."""
     (parent, level, docs, _, _), (n_at, total_fit, prefix, weight, _, _) = tree, work
-    L = len(n_at)
-    K, top = len(level), -np.inf
+    L, K = len(n_at), len(level)
+    weight[:] = -np.inf
     for l in range(L):
         for k in range(K):
             if level[k] != l:
@@ -132,19 +133,7 @@ def _choose(rng, gamma, tree, work):
             if l < L - 1:
                 s += math.log(gamma / (docs[k] + gamma))
             weight[k] = s + total_fit[k]
-            top = max(top, weight[k])
-    total = 0.0
-    for k in range(K):
-        if level[k] >= 0:
-            total += math.exp(weight[k] - top)
-    u, chosen = rng.random() * total, 0
-    for k in range(K):
-        if level[k] >= 0:
-            chosen = k
-            u -= math.exp(weight[k] - top)
-            if u < 0.0:
-                break
-    return chosen
+    return draw_log(weight, K, rng.random())
 
 
 @inner
@@ -226,12 +215,13 @@ def _levels_in_order(rng, d, again, corpus, alpha, prior, tree, work):
 
 
 @inner
-def _clear(d, corpus, tree):
+def _count(d, sign, corpus, tree):
+    """Add the tokens of a document to the counts or, with ``sign`` -1, remove them."""
     (words, first, z, path), (_, _, _, tokens, counts) = corpus, tree
     for j in range(first[d], first[d + 1]):
         k = path[d, z[j]]
-        counts[words[j], k] -= 1.0
-        tokens[k] -= 1.0
+        counts[words[j], k] += sign
+        tokens[k] += sign
 
 
 @inner
@@ -255,9 +245,9 @@ def _jump(rng, d, corpus, alpha, prior, tree, work):
     a, b = first[d], first[d + 1]
     here, assigned, before = 0, path[d, 0] >= 0, 0.0
     if assigned:
-        _clear(d, corpus, tree)
+        _count(d, -1.0, corpus, tree)
         before = _levels_in_order(rng, d, True, corpus, alpha, prior, tree, work)
-        _clear(d, corpus, tree)
+        _count(d, -1.0, corpus, tree)
         _enter(d, -1.0, path, level, docs)
         for l in range(path.shape[1]):
             if level[path[d, l]] >= 0:
@@ -269,7 +259,7 @@ def _jump(rng, d, corpus, alpha, prior, tree, work):
     _open(d, end, path, tree)
     gain += _levels_in_order(rng, d, False, corpus, alpha, prior, tree, work)
     if assigned and math.log(1.0 - rng.random()) >= gain - before:
-        _clear(d, corpus, tree)
+        _count(d, -1.0, corpus, tree)
         _enter(d, -1.0, path, level, docs)
         z[a:b] = z_old[: b - a]
         _open(d, here, path, tree)
@@ -279,18 +269,14 @@ def _jump(rng, d, corpus, alpha, prior, tree, work):
 @inner
 def _visit(rng, d, corpus, alpha, prior, tree, work):
     """Draw a document's path given its levels, then both together, then the levels twice."""
-    words, first, z, path = corpus
-    parent, level, docs, tokens, counts = tree
+    path, (parent, level, docs, _, _) = corpus[3], tree
     if path[d, 0] >= 0:
-        _clear(d, corpus, tree)
+        _count(d, -1.0, corpus, tree)
         _enter(d, -1.0, path, level, docs)
         _fit_words(d, corpus, prior, tree, work)
         _total_fits(path.shape[1], parent, level, work[1])
         _open(d, _choose(rng, prior[0], tree, work), path, tree)
-        for j in range(first[d], first[d + 1]):
-            k = path[d, z[j]]
-            counts[words[j], k] += 1.0
-            tokens[k] += 1.0
+        _count(d, 1.0, corpus, tree)
     _jump(rng, d, corpus, alpha, prior, tree, work)
     _draw_levels(rng, d, 2, corpus, alpha, prior, tree, work)
 

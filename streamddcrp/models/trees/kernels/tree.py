@@ -95,8 +95,10 @@ def _log_beta(a, b):
 
 
 @kernel
-def stick_bound(parent, level, K, L, mass, gamma, size, a, b):
+def stick_bound(parent, level, L, mass, gamma):
     """All terms of the sticks at the optimum of q(v): docs/math/trees.md (5)."""
+    K = len(parent)
+    size, a, b = np.empty(K), np.empty(K), np.empty(K)
     beta_parameters(parent, K, mass, gamma, size, a, b)
     fresh = fresh_level(gamma)
     total = 0.0
