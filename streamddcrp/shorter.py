@@ -54,7 +54,7 @@ class Shorter(CPUContext):
 
 def _kinds(kind: Any) -> Sequence[Any]:
     """Types of the indices."""
-    return kind.types if isinstance(kind, types.BaseTuple) else (kind,)
+    return tuple(kind) if isinstance(kind, types.BaseTuple) else (kind,)
 
 
 def _is_item(sig: Any) -> bool:
