@@ -8,7 +8,6 @@ same. Instructions whose results nobody uses are dropped before LLVM reads them.
 
 import operator
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -52,9 +51,9 @@ class Shorter(CPUContext):
 # Items of arrays
 
 
-def _kinds(kind: Any) -> Sequence[Any]:
+def _kinds(kind: Any) -> Any:
     """Types of the indices."""
-    return tuple(kind) if isinstance(kind, types.BaseTuple) else (kind,)
+    return getattr(kind, "types", (kind,))  # those of a tuple
 
 
 def _is_item(sig: Any) -> bool:
