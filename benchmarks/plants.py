@@ -4,8 +4,9 @@ Each plant returns rows, the true state of each row, and times in seconds. `shif
 were in view when options were chosen, and seeds 0 to 2 of `held`, `deadband` and `servers` when
 values that are sent again and seasons beside counts were, and seeds 0 to 6 of `servers`
 and 0 to 2 of `traffic` when seasons that multiply were, 0 to 5 of `paper`, 0 to 2 of `pumping`,
-and 0 to 3 of `chiller`, `moulding`, `bottling`, `wind`, `oven`, `cooling` and `tunnel`; `ward`,
-`batches`, `meters`, `solar`, `sewage`, `airline` and `shop` only judge.
+and 0 to 3 of `chiller`, `moulding`, `bottling`, `wind`, `oven`, `cooling` and `tunnel`, and 0 to 2
+of `spindle` and `node`; `ward`, `batches`, `meters`, `solar`, `sewage`, `airline`, `shop`,
+`battery` and `ship` only judge.
 """
 
 from __future__ import annotations
@@ -509,12 +510,113 @@ def shop(seed: int) -> Plant:
     return Plant(rows, state, MONDAY + 600.0 * np.arange(n))
 
 
+def spindle(seed: int) -> Plant:
+    """A milling machine by 5 seconds: waits, roughing, finishing, drilling; tools wear."""
+    rng = np.random.default_rng([seed, 201])
+    n = 8000
+    state = stays(rng, n, 4, 180.0, 40)
+    new_tool = (np.diff(state, prepend=-1) != 0) & (rng.random(n) < 0.4)
+    born = np.maximum.accumulate(np.where(new_tool, np.arange(n), 0))
+    wear = 1.0 + (np.arange(n) - born) / 2000.0
+    turns = np.array([0.0, 4200.0, 9500.0, 2800.0])[state]
+    turns += (state > 0) * 6.0 * rng.normal(size=n)
+    load = np.array([3.0, 62.0, 24.0, 45.0])[state] * np.where(state > 0, wear**0.5, 1.0)
+    load *= rng.lognormal(0.0, 0.12, n)
+    shake = np.array([0.05, 1.4, 0.6, 0.9])[state] * np.where(state > 0, wear, 1.0)
+    shake *= rng.gamma(9.0, 1 / 9.0, n)
+    feed = np.array([0.0, 1800.0, 900.0, 320.0])[state] * rng.choice([1.0, 1.0, 1.0, 0.8], n)
+    coolant = 22.0 + lagged(0.08 * load, 120.0) + 0.5 * slow(rng, n, 0.998)
+    rows = np.c_[np.round(np.c_[turns, load, feed]), np.round(shake, 2), np.round(coolant, 1)]
+    return Plant(rows, state, MONDAY + 5.0 * np.arange(n))
+
+
+def node(seed: int) -> Plant:
+    """A computer of a cluster by 30 seconds: idle, serving, a shuffle, training; memory climbs."""
+    rng = np.random.default_rng([seed, 202])
+    n = 9000
+    state = stays(rng, n, 4, 200.0, 60)
+    began = np.maximum.accumulate(np.where(np.diff(state, prepend=-1) != 0, np.arange(n), 0))
+    busy = 1.0 + 0.4 * np.sin(2.0 * np.pi * np.arange(n) / 2880.0)
+    cpu = np.array([2.0, 18.0, 40.0, 93.0])[state] * np.where(state == 1, busy, 1.0)
+    cpu = np.clip(cpu * rng.lognormal(0.0, np.array([0.8, 0.4, 0.35, 0.04])[state]), 0.0, 100.0)
+    memory = np.array([6.0, 14.0, 20.0, 88.0])[state] + 0.3 * slow(rng, n, 0.98)
+    memory += np.where(state == 2, 0.15 * (np.arange(n) - began), 0.0)
+    sent = rng.poisson(np.array([4.0, 220.0, 900.0, 30.0])[state] * rng.gamma(4.0, 0.25, n))
+    got = rng.poisson(np.array([6.0, 90.0, 850.0, 400.0])[state] * rng.gamma(3.0, 1 / 3.0, n))
+    disk = rng.poisson(np.array([0.3, 3.0, 60.0, 8.0])[state] * rng.gamma(0.7, 1 / 0.7, n))
+    warm = 34.0 + lagged(0.3 * cpu, 20.0) + 1.5 * slow(rng, n, 0.999) + 0.3 * rng.normal(size=n)
+    rows = np.c_[np.round(cpu, 1), np.round(memory, 2), sent, got, disk, np.round(warm)]
+    return Plant(rows, state, MONDAY + 30.0 * np.arange(n))
+
+
+def battery(seed: int) -> Plant:
+    """A battery beside solar cells by five minutes: rests, charges, feeds the house or the grid."""
+    rng = np.random.default_rng([seed, 203])
+    n = 24 * 288
+    hour = np.arange(n) % 288 / 12.0
+    cloud = np.clip(0.7 + 0.25 * slow(rng, n, 0.99), 0.1, 1.0)
+    sun = 6.0 * np.maximum(0.0, np.sin(np.pi * (hour - 6.0) / 13.0)) * cloud
+    house = 0.6 * rng.gamma(4.0, 0.25, n) + 1.2 * np.exp(-0.5 * ((hour - 19.0) / 2.0) ** 2)
+    sold = episodes(rng, np.zeros(n, dtype=np.int64), (1,), 14, 15, 50)
+    state, charge, full = np.zeros(n, dtype=np.int64), np.empty(n), 0.5
+    for i in range(n):
+        before = state[i - 1]
+        if sold[i] and full > 0.1:
+            state[i] = 3
+        elif sun[i] > 2.0 + 0.8 * (before != 1) and full < (0.999 if before == 1 else 0.9):
+            state[i] = 1
+        elif sun[i] < 0.7 and full > (0.05 if before == 2 else 0.3):
+            state[i] = 2
+        flow = (0.0, 2.5, -0.9, -4.0)[state[i]]
+        full = charge[i] = min(1.0, max(0.0, full + flow / 12.0 / 12.0))
+    amps = np.array([0.0, 2.5, -0.9, -4.0])[state] * 20.0 * rng.normal(1.0, 0.03, n)
+    amps += 0.2 * rng.normal(size=n)
+    volts = 48.0 + 5.0 * charge + 0.015 * amps + 0.03 * rng.normal(size=n)
+    cells = 24.0 + 0.0015 * lagged(amps**2, 12.0) + 2.0 * np.sin(2.0 * np.pi * (hour - 9.0) / 24.0)
+    cells += 0.8 * slow(rng, n, 0.999)
+    grid = house - sun + amps / 20.0
+    rows = np.c_[
+        np.round(np.c_[amps, 100.0 * charge, cells], 1), np.round(np.c_[volts, sun, grid], 2)
+    ]
+    return Plant(rows, state, MONDAY + 300.0 * np.arange(n))
+
+
+def ship(seed: int) -> Plant:
+    """A ship by two minutes: in port, manoeuvring, under way, slowed by a storm; the hull fouls."""
+    rng = np.random.default_rng([seed, 204])
+    n = 9000
+    legs, at = [], 0
+    while at < n:
+        for kind, least, most in ((0, 200, 500), (1, 25, 60), (2, 400, 900), (1, 25, 60)):
+            length = int(rng.integers(least, most))
+            legs += [kind] * length
+            at += length
+    state = np.array(legs[:n])
+    for _ in range(10):
+        begin = int(rng.integers(200, n))
+        stop = begin + int(rng.integers(80, 260))
+        state[begin:stop] = np.where(state[begin:stop] == 2, 3, state[begin:stop])
+    sea = np.abs(1.2 + 0.5 * slow(rng, n, 0.995) + 3.2 * lagged(1.0 * (state == 3), 15.0))
+    turns = lagged(np.array([0.0, 38.0, 82.0, 61.0])[state], 3.0) + 0.6 * slow(rng, n, 0.5)
+    turns = np.maximum(0.0, np.where(state == 0, 0.0, turns))
+    knots = lagged(0.19 * turns, 8.0) - 0.25 * sea * (state > 0) + 0.15 * rng.normal(size=n)
+    fuel = (turns / 80.0) ** 3 * 2.4 * (1.0 + 0.05 * np.arange(n) / n + 0.05 * sea)
+    fuel = fuel * rng.normal(1.0, 0.03, n) + 0.12 + 0.01 * rng.normal(size=n)
+    roll = (0.2 + (state > 0) * 0.9 * sea) * rng.normal(size=n)
+    bearing = 31.0 + lagged(0.4 * turns, 40.0) + 0.8 * slow(rng, n, 0.99) + 0.1 * rng.normal(size=n)
+    water = 17.0 + 3.0 * slow(rng, n, 0.9995)
+    gust = (9.0 + 11.0 * (state == 3)) * rng.weibull(2.2, n)
+    rows = np.c_[np.round(np.c_[turns, knots, roll, bearing, water, gust], 1), np.round(fuel, 2)]
+    return Plant(rows, state, MONDAY + 120.0 * np.arange(n))
+
+
 PLANTS: dict[str, Callable[[int], Plant]] = {
     "shifts": shifts, "thermal": thermal, "batches": batches, "traffic": traffic, "held": held,
     "deadband": deadband, "servers": servers, "meters": meters, "solar": solar,
     "chiller": chiller, "moulding": moulding, "bottling": bottling, "wind": wind,
     "sewage": sewage, "airline": airline, "pumping": pumping, "oven": oven, "ward": ward,
-    "paper": paper, "cooling": cooling, "tunnel": tunnel, "shop": shop,
+    "paper": paper, "cooling": cooling, "tunnel": tunnel, "shop": shop, "spindle": spindle,
+    "node": node, "battery": battery, "ship": ship,
 }  # fmt: skip
 
 
