@@ -231,8 +231,7 @@ class Engine(Window):
         """Return E log p(counts) of the window's epochs under every kernel, (E, G)."""
         now = self.moments(self.resp)
         terms = np.empty((len(KERNELS), *now.shape[:2]))
-        for weights, of_weights in zip(KERNELS, terms, strict=True):
-            kernels.count_terms(self.before, now, weights, self.settings.a0, of_weights)
+        kernels.terms_of_kernels(self.before, now, KERNELS, self.settings.a0, terms)
         rows, before = zip(*map(self._rows_and_past, KERNELS), strict=True)
         mass = self.settings.alpha + np.array(before)
         gains: FloatArray = terms.sum(axis=2) + gammaln(mass) - gammaln(mass + np.array(rows))

@@ -214,9 +214,9 @@ def since(epoch: int, sizes: Sequence[int], values: FloatArray) -> Parts:
 
 def halved(rows: Parts, own: Parts, sides: Parts) -> tuple[tuple[Any, ...], FloatArray]:
     """Return rows (N, D) of a window, the first of each epoch (E + 1,), own shares; and halves."""
-    first = np.cumsum([0, *map(len, rows)])
-    halves = np.concatenate(divided(own, sides))
-    return (np.concatenate(rows), first, np.concatenate(own)), halves
+    share, side = np.concatenate(own), np.concatenate(sides)[:, None]
+    halves = np.concatenate([share * (1.0 - side), share * side], axis=1)
+    return (np.concatenate(rows), np.cumsum([0, *map(len, rows)]), share), halves
 
 
 def divided(own: Parts, sides: Parts) -> Parts:

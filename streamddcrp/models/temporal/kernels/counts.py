@@ -338,6 +338,13 @@ def count_terms(before, now, kappa, a0, out):
                 out[e, k] = w * (_about(a0, 0.0, mean + y, var + v) - value)
 
 
+@kernel
+def terms_of_kernels(before, now, kernels, a0, out):
+    """Fill `count_terms` (G, E, K) under each of the weights ``kernels`` (G, W)."""
+    for g in range(len(kernels)):
+        count_terms(before, now, kernels[g], a0, out[g])
+
+
 @column
 def seat_row(q, log_new, says, K, negligible, least, past, size, scores, chances):
     """Assign a row of the open epoch, docs/math/temporal.md (14), or open a component for it.
