@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -59,6 +60,9 @@ class Command(click.Command):
         import_arrow()
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:  # who read our output has gone: nothing is wrong here
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
         except (StreamDDCRPError, OSError) as error:
             click.echo(f"streamddcrp: {error}", err=True)
             sys.exit(REFUSED)

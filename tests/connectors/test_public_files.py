@@ -589,7 +589,7 @@ def test_what_look_says_is_read_in_ten_seconds(tmp_path):
     for line in (
         "when: from 2021-03-13 00:00, every 1 min", "left out: colour (words)",
         "load: kW behind the numbers", "300 rows", "warning: fixed: constant, or empty",
-        "warning: total: a trend", "--features total,fixed,load,pump",
+        "warning: total: only grows", "--features total,fixed,load,pump",
     ):  # fmt: skip
         assert line in said
 

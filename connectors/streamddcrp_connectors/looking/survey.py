@@ -91,12 +91,20 @@ def survey(
         elif habit.kind in ("number", "flag") or empty:
             features.append(name)
         else:
-            left_out[name] = _WHY[habit.kind]
+            texts_of_words = habit.kind == "words" and _is_text(cells)
+            left_out[name] = f"texts: --text {name}" if texts_of_words else _WHY[habit.kind]
     if not features:
         ramps = [name for name in left_out if habits[name].kind == "ramp"]
         features = ramps or [name for name, why in left_out.items() if why == _ID]
         left_out = {name: why for name, why in left_out.items() if name not in features}
     return Survey(habits, tuple(times), kind, tuple(features), left_out, key)
+
+
+def _is_text(cells: Any) -> bool:
+    """Whether cells are texts, such as headlines: mostly different, of four words and more."""
+    cells = trimmed(pc.cast(cells, pa.string())).drop_null()
+    gaps = pc.mean(pc.count_substring_regex(cells, r"\S\s+\S")).as_py() or 0.0
+    return bool(gaps >= 3.0 and len(pc.unique(cells)) > len(cells) / 2)
 
 
 def _is_stamps(name: str, cells: Any, clock: str) -> bool:

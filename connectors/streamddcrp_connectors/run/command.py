@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -85,9 +84,8 @@ def execute(
     with _telling(logging.WARNING if request.key else logging.INFO, request.log_format):
         try:
             summary = _run(request, watchers, again)
-        except BrokenPipeError:  # who read our output has gone: nothing is wrong here
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+        except BrokenPipeError:
+            raise
         except Stopped as asked:
             _LOG.warning("stopped while waiting: rows since the last commit come again")
             return _asked(*asked.args)
