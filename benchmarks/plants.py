@@ -5,8 +5,8 @@ were in view when options were chosen, and seeds 0 to 2 of `held`, `deadband` an
 values that are sent again and seasons beside counts were, and seeds 0 to 6 of `servers`
 and 0 to 2 of `traffic` when seasons that multiply were, 0 to 5 of `paper`, 0 to 2 of `pumping`,
 and 0 to 3 of `chiller`, `moulding`, `bottling`, `wind`, `oven`, `cooling` and `tunnel`, and 0 to 2
-of `spindle` and `node`; `ward`, `batches`, `meters`, `solar`, `sewage`, `airline`, `shop`,
-`battery` and `ship` only judge.
+of `spindle`, `node` and `battery`; `ward`, `batches`, `meters`, `solar`, `sewage`, `airline`,
+`shop` and `ship` only judge.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ _TARGETS = {
 _NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 # Sources of kernels besides `kernels` packages.
 _COMPILED = {
-    "kernels", "numerics", "contract", "compilation", "roots", "array_groups", "shorter",
-    "lanes", "numba_inside",
+    "kernels", "numerics", "contract", "compilation", "roots", "array_groups", "lanes",
+    "numba_inside",
 }  # fmt: skip
 _IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import (\w*)", re.MULTILINE)
 

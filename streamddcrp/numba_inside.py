@@ -10,7 +10,6 @@ from numba.core.caching import UserProvidedCacheLocator as CacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.cpu import CPUContext
 from numba.core.imputils import lower_getattr_generic
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime.nrt import rtsys
@@ -20,8 +19,8 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.core.untyped_passes import InlineClosureLikes
 
 __all__ = [
-    "AttributeTemplate", "CPUContext", "CPUDispatcher", "CacheLocator", "CompileResultCacheImpl",
-    "Compiler", "Context", "FunctionCache", "IndexDataCacheFile", "InlineClosureLikes",
-    "JITCodeLibrary", "NopythonRewrites", "binding", "cgutils", "config", "global_compiler_lock",
-    "infer_getattr", "lower_getattr_generic", "rtsys",
+    "AttributeTemplate", "CPUDispatcher", "CacheLocator", "CompileResultCacheImpl", "Compiler",
+    "Context", "FunctionCache", "IndexDataCacheFile", "InlineClosureLikes", "JITCodeLibrary",
+    "NopythonRewrites", "binding", "cgutils", "config", "global_compiler_lock", "infer_getattr",
+    "lower_getattr_generic", "rtsys",
 ]  # fmt: skip

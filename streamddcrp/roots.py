@@ -30,7 +30,6 @@ from streamddcrp.numba_inside import (
     config,
     global_compiler_lock,
 )
-from streamddcrp.shorter import Shorter, drop_unused
 
 _settings: Any = config  # numba's, read from the environment
 _signatures: dict[Any, Any] = {}  # by numba's functions
@@ -60,21 +59,13 @@ class _NoEnvironment:
         pass
 
 
-class _Short(JITCodeLibrary):
-    """Code without instructions whose results nobody uses."""
-
-    def add_ir_module(self, ir_module: Any) -> None:
-        drop_unused(ir_module)
-        super().add_ir_module(ir_module)
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-
-class _Lowered(_Short):
+class _Lowered(JITCodeLibrary):
     """Code that is neither optimised nor compiled; roots include it."""
 
     codegen = _NoEnvironment
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
         self._raise_if_finalized()
@@ -84,8 +75,11 @@ class _Lowered(_Short):
         return 0
 
 
-class _Whole(_Short):
+class _Whole(JITCodeLibrary):
     """A root's code with that of all kernels it needs, optimised once."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
 
     def add_linking_library(self, library: Any) -> None:
         if library not in self._linking_libraries:
@@ -147,7 +141,6 @@ class _LoweringOnly(Compiler):
         library = self._library(target.codegen(), "kernel")
         library.enable_object_caching()
         super().__init__(_typing(typing), target, library, *more)
-        self.state.targetctx = Shorter(self.state.targetctx)
 
     def define_pipelines(self) -> Any:
         """Remove passes that never apply to a kernel."""

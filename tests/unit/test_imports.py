@@ -12,7 +12,7 @@ CORE, CONNECTORS = "streamddcrp", "streamddcrp_connectors"
 # as long as no circle comes about.
 ROWS = [
     {"errors", "typing", "_version", "numba_inside", "compilation", "roots"}
-    | {"array_groups", "shorter", "lanes", "kernel_cache", "kernel_folders"},
+    | {"array_groups", "lanes", "kernel_cache", "kernel_folders"},
     {"numerics", "validation", "arguments", "contract", "records", "cards", "cached"},
     {"decay", "reachability", "likelihoods", "data", "partitions", "particles", "checkpoint"},
     {"plots"},
@@ -269,7 +269,7 @@ def test_one_module_knows_the_inside_of_numba():
         and edge[1] not in allowed and edge[0] != f"{CORE}.numba_inside"
     ]  # fmt: skip
     assert not wrong, arrows(wrong)
-    late = {"roots", "kernel_cache", "array_groups", "shorter"}
+    late = {"roots", "kernel_cache", "array_groups"}
     guarded = {f"{CORE}.{name}" for name in [*late, "numba_inside"]}
     wrong = [
         (module, target) for module, target in ALL_EDGES
