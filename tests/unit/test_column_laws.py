@@ -199,36 +199,6 @@ def test_a_column_that_hardly_drifts_names_regimes_beside_one_that_rests(swing, 
     assert (adjusted_rand_score(both, label) > 0.9) == (law == "leve")
 
 
-def test_what_a_ramp_leaves_behind_does_not_bias_what_is_passed_on():
-    """An autoregression would come back to a level by a share of the ramp, row after row."""
-    rng = np.random.default_rng(7)
-    memory = 6.0 + 0.3 * lfilter([0.2], [1.0, -0.98], rng.normal(size=3000))
-    memory += np.repeat([0.0, 8.0, 0.0, 8.0, 0.0], 600) + 0.15 * np.clip(
-        np.arange(3000) - 1200, 0, 400
-    )
-    laws, crisp = Laws(), pump(3000, 5)[1]
-    X = np.c_[crisp, memory]
-    laws.look(X[:1024], 1024, [True, True], ["crisp", "memory"], from_scratch=True)
-    net = np.r_[laws.begin(X[:1024]), laws.step(X[1024:])][:, 1]
-    assert laws.in_words(["crisp", "memory"])["memory"].startswith("slow: random walk")
-    usual, after = np.median(net[700:1100]), np.median(net[1700:1790])
-    assert abs(after - usual) < 0.5 * net[700:1100].std()
-
-
-def test_a_law_that_does_not_predict_takes_no_other_one_with_it(monkeypatch):
-    X = np.column_stack([pump(1500, 11)[1], drifting(1500, 0.99, 12, 3.0)])
-    model = SeqDDCRP()
-    model.learn_many(X[:400])
-    assert model.column_laws()["1"].startswith("slow")
-    plan = [(Law(1.0, 0.3, jumps=True), 1), (Law(0.99, 3.0, jumps=False), 1)]
-    monkeypatch.setattr(Laws, "_plan", lambda laws, n_columns: plan)
-    monkeypatch.setattr(
-        WarmUp, "_lead", lambda early, recipe, family, laws, *rest: laws.in_force[0][1] == 0
-    )
-    model.learn_many(X[400:])
-    assert [said[:4] for said in model.column_laws().values()] == ["leve", "slow"]
-
-
 def test_a_law_can_be_given():
     y = np.random.default_rng(3).normal(size=(300, 2))
     model = SeqDDCRP(columns={0: "slow"})

@@ -133,6 +133,8 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _only_grows(column: Any) -> bool:
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        return False
     values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     steps = np.diff(values[np.isfinite(values)])
     steps = steps[steps != 0.0]

@@ -286,32 +286,18 @@ class Laws:
         """Subtract nothing: the tables tell the rows as well without."""
         self._filters = self._in_use = None
 
-    @property
-    def in_force(self) -> list[tuple[Law, int]] | None:
-        """The law of each column now, and what is subtracted by it; None: nothing is."""
-        if self._filters is None:
-            return None
-        laws = self._filters.laws
-        return [(laws.of(d), what) for d, what in enumerate(laws.kind[:, 1].tolist())]
-
-    def begin(self, X: FloatArray, plan: list[tuple[Law, int]] | None = None) -> FloatArray:
-        """Use the laws chosen last, or a ``plan``, from rows (N, D) on; return these less them.
-
-        An autoregression is foreseen as a random walk: its drift would come back over hundreds of
-        rows, and where a column has moved far, as in a ramp, that bias would name regimes.
-        """
+    def begin(self, X: FloatArray) -> FloatArray:
+        """Use the laws chosen last from rows (N, D) on; return these less what they foresee."""
         filters, self._in_use = Filters.of(X.shape[1]), None
-        plan = plan or self._plan(X.shape[1])
         if self._scales is not None:
-            used = [subtracted > 0 for _, subtracted in plan]
+            used = [subtracted > 0 for _, subtracted in self._plan(X.shape[1])]
             scales = np.where(used, self._scales, [[AS_IT_IS], [0.0]])
             self._in_use = None if (scales[0] == AS_IT_IS).all() else scales
         Z = onto(X, self._in_use)
-        for d, (law, subtracted) in enumerate(plan):
+        for d, (law, subtracted) in enumerate(self._plan(X.shape[1])):
             scale = scale_of(Z[:, d])
             if subtracted and scale is not None:
-                walk = law if law.trend else law._replace(phi=1.0)
-                filters.begin(d, walk, scale, subtracted)
+                filters.begin(d, law, scale, subtracted)
         if not filters.laws.kind[:, 1].any():
             self.leave()
             return X
@@ -448,6 +434,7 @@ def _said(filters: Filters, d: int) -> str:
     if not law.drifts:
         return "level"
     noise = float(known.noise[d, 1] / known.noise[d, 0])
-    what = f"trend ({law.phi:g})" if law.trend else "random walk"
+    what = "random walk" if law.phi == 1.0 else f"autoregression ({law.phi:g})"
+    what = f"trend ({law.phi:g})" if law.trend else what
     steps = f"{what}, steps of sd {math.sqrt(noise * law.q):.3g}, noise {math.sqrt(noise):.3g}"
     return f"slow: {steps}"

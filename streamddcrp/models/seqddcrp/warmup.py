@@ -226,18 +226,13 @@ class WarmUp:
         net = plain = rows if season is None else season.less(rows, times)
         if laws is not None and laws.n_looked:
             least = -CLEAR_LEAD if laws.subtracts and self.n_rows > self.last else CLEAR_LEAD
+            net = laws.begin(plain)
             proven = self.proven == self.n_rows and (season is None or season.tracker is None)
-            before = laws.in_force
-            for plan in (None,) if before is None else (None, before):
-                net = laws.begin(plain, plan)
-                if (
-                    not laws.subtracts
-                    or laws.is_given
-                    or proven
-                    or self._lead(recipe, family, laws, (plain, net), names, first_time, least)
-                ):
-                    break
-            else:
+            if laws.subtracts and not (
+                laws.is_given
+                or proven
+                or self._lead(recipe, family, laws, (plain, net), names, first_time, least)
+            ):
                 laws.leave()
                 net = plain
             family = laws.as_numbers(family)
