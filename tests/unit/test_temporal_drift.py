@@ -282,9 +282,8 @@ def test_parting_is_the_slow_one(seed, born, epoch):
     if born >= 0:
         before[:, 0] = 0.0
     before[:, 1] = 0.0
-    shared, smoothed = emission.split(
-        rows, own, sides, before, starts, begins, 1e-3, np.array(kappa)
-    )
+    past = 1e-3, np.array(kappa), before[:, :, 0].copy()
+    shared, smoothed = emission.split(rows, own, sides, past, starts, begins)
     slow = [w * np.stack([1.0 - side, side], axis=1) for w, side in zip(own, sides, strict=True)]
     for r in range(6):
         s = emission.smooth(statistics(emission, rows, slow), starts, begins)

@@ -149,13 +149,11 @@ def test_halves_and_splits_of_diagonal_laws(seed, born, epoch):
         assert mine.tolist() == other.tolist()
     before, weights = 3.0 * rng.random((3, 2, 3)), np.array([0.6, 0.4, 0.1])
     before[:, born >= 0 :] = 0.0
+    past, begins = (1e-3, weights, before[:, :, 0].copy()), np.array([born, epoch])
     found = [
-        emission.split(
-            rows, own, sides[1], before, emission.no_starts(2), np.array([born, epoch]), 1e-3,
-            weights,
-        )
+        emission.split(rows, own, sides[1], past, emission.no_starts(2), begins)
         for emission in (full, law)
-    ]  # fmt: skip
+    ]
     for mine, other in zip(found[0][0], found[1][0], strict=True):
         assert mine == pytest.approx(other, abs=1e-9)
     assert found[0][1].log_z == pytest.approx(found[1][1].log_z, abs=1e-7)
