@@ -14,9 +14,9 @@ from streamddcrp import (
     TemporalDPM,
     TextStream,
     TimeVaryingIBP,
+    contract,
 )
 from streamddcrp.contract import empty_events
-from streamddcrp.estimator import views
 from streamddcrp.models.ddcrp import state as ddcrp
 from streamddcrp.particles import state as particles
 
@@ -76,7 +76,7 @@ def small_rings(monkeypatch):
     """Rings of particle models that a few events fill, and pieces to go with them."""
     for module in (particles, ddcrp):
         monkeypatch.setattr(module, "empty_events", lambda: empty_events(SMALL))
-    monkeypatch.setattr(views, "PIECE", 2)
+    monkeypatch.setattr(contract, "PIECE", 2)
 
 
 @pytest.mark.parametrize("name", STORMS)
