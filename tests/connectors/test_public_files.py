@@ -594,6 +594,24 @@ def test_what_look_says_is_read_in_ten_seconds(tmp_path):
         assert line in said
 
 
+def test_a_table_of_words_alone_is_one_of_texts(tmp_path):
+    """Of its columns of words, the one with the longest texts; beside numbers it is only named."""
+    path = tmp_path / "news.csv"
+    said = [f"{who} {what} the market in {where} today" for who in ("Oil", "Gold", "Corn", "Tin")
+            for what in ("lifts", "sinks", "calms") for where in ("Rome", "Oslo", "Lima")]  # fmt: skip
+    lines = [f"{at(i, 3600)},wire,{text}" for i, text in enumerate(said)]
+    path.write_text("\n".join(["when,source,title", *lines]))
+    with closing(open_source(path, Columns())) as source:
+        assert (source.columns.text, source.columns.names[-1]) == (True, "title")
+        assert sum(batch.num_rows for batch, _ in source.read_after(None)) == len(said)
+    path.write_text(
+        "\n".join(["when,source,title,n", *(f"{s},{i % 7}" for i, s in enumerate(lines))])
+    )
+    with closing(open_source(path, Columns())) as source:
+        assert source.columns.features == ("n",)
+        assert "left out: source (words), title (texts: --text title)" in source.understood
+
+
 def test_multiples_of_a_unit_are_in_the_usual_one(tmp_path):
     path = tmp_path / "rows.csv"
     many = [f"{at(i, 60)},{X[i]}{('K', 'M')[i % 2]},{X[i]} {('kW', 'kW', 'MW')[i % 3]},{X[i]:.0f}%"

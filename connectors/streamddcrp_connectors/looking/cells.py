@@ -259,6 +259,12 @@ def may_be_time(name: str) -> bool:
     return _TIME_NAMES.search(re.sub("(?<=[a-z])(?=[A-Z])", "_", name)) is not None
 
 
+def mean_words(cells: Any) -> float:
+    """Return the mean number of words in a cell."""
+    cells = trimmed(pc.cast(cells, pa.string())).drop_null()
+    return 1.0 + float(pc.mean(pc.count_substring_regex(cells, r"\s+")).as_py() or 0.0)
+
+
 def with_short_marks(name: str, cells: Any, dialect: Dialect, habit: Habit) -> Habit:
     """Add 99 and its like to the marks of a column, in a table of which another column has some."""
     if habit.kind != "number":

@@ -15,6 +15,7 @@ from streamddcrp_connectors.looking.cells import (
     Habit,
     find_habit,
     may_be_time,
+    mean_words,
     together,
     trimmed,
     with_short_marks,
@@ -103,8 +104,7 @@ def survey(
 def _is_text(cells: Any) -> bool:
     """Whether cells are texts, such as headlines: mostly different, of four words and more."""
     cells = trimmed(pc.cast(cells, pa.string())).drop_null()
-    gaps = pc.mean(pc.count_substring_regex(cells, r"\S\s+\S")).as_py() or 0.0
-    return bool(gaps >= 3.0 and len(pc.unique(cells)) > len(cells) / 2)
+    return mean_words(cells) >= 4.0 and len(pc.unique(cells)) > len(cells) / 2
 
 
 def _is_stamps(name: str, cells: Any, clock: str) -> bool:

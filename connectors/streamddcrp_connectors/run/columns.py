@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from streamddcrp.data.clock import TYPES, Wanted, find_kind, parse
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.looking.cells import Cells, together, trimmed
+from streamddcrp_connectors.looking.cells import Cells, mean_words, together, trimmed
 from streamddcrp_connectors.looking.dialect import Dialect
 from streamddcrp_connectors.looking.survey import Survey, survey
 from streamddcrp_connectors.options import names_in
@@ -200,9 +200,10 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
         found = found._replace(features=shown, left_out={})
         return replace(columns, time=time, key=found.key), found
     if not found.features:
-        words = [name for name, why in found.left_out.items() if why == "words"]
-        text = max(words, key=lambda name: _n_words(table, name), default="")
-        if text and _n_words(table, text) >= 2.0:
+        words = [name for name in found.left_out if found.habits[name].kind == "words"]
+        lengths = {name: mean_words(table.column(name)) for name in words}
+        text = max(words, key=lengths.__getitem__, default="")
+        if lengths.get(text, 0.0) >= 2.0:
             told = replace(columns, features=(text,), text=True)
             columns, timed = chosen(told, table, dialect, where)
             taken = {text, *columns.times}
@@ -216,12 +217,6 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
         )
     _refuse_too_many(found.features, where)
     return replace(columns, time=time, key=found.key, features=found.features), found
-
-
-def _n_words(table: Any, name: str) -> float:
-    """Return the mean number of words in a cell."""
-    blanks = pc.count_substring_regex(pc.utf8_trim_whitespace(table.column(name)), r"\s+")
-    return 1.0 + float(pc.mean(blanks).as_py() or 0.0)
 
 
 def way_out(cell: object) -> str:
