@@ -166,6 +166,12 @@ def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
     return kind_of_numbers(numbers, name, cells) if kind == "number" else kind
 
 
+def day_and_periods(form: str) -> tuple[str, str]:
+    """Return how a day is written, and the number of its periods, "" if it is not cut."""
+    day, _, n = form.partition("/") if "%" not in form else (form, "", "")
+    return day, n
+
+
 def _in_periods(cells: Any, wanted: Wanted) -> str | None:
     """Return the kind of days and their periods, if these count to the hours of a day, or so."""
     parts = pc.extract_regex(cells, _PERIODS)
@@ -178,7 +184,7 @@ def _in_periods(cells: Any, wanted: Wanted) -> str | None:
 def _of_periods(cells: Any, kind: str) -> Any:
     """Read days and numbers of periods: without a zone, those beyond the usual are the last."""
     form, _, zone = kind.partition("@")
-    day, _, n = form.partition("/")
+    day, n = day_and_periods(form)
     parts = pc.extract_regex(pc.cast(cells, pa.string()), _PERIODS)
     days, _ = parse(pc.struct_field(parts, "d"), f"{day}@{zone.partition('#')[0]}".rstrip("@"))
     before = pc.subtract(pc.cast(pc.struct_field(parts, "k"), pa.int64()), 1)
@@ -256,7 +262,7 @@ def parse(cells: Any, kind: str) -> tuple[Any, str]:
     Unreadable cells become null. Times are float64 or timestamp[ns], in UTC for zoned cells.
     """
     form, _, clock = kind.partition("@")
-    if "/" in form and "%" not in form:
+    if day_and_periods(form)[1]:
         return _of_periods(cells, kind), kind
     if form in TYPES:
         times = read_cells(cells, TYPES[form])

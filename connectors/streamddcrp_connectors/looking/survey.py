@@ -10,7 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp.data.clock import UNITS, Wanted, find_kind, is_ambiguous, parse, read_cells
+from streamddcrp.data.clock import (
+    UNITS,
+    Wanted,
+    day_and_periods,
+    find_kind,
+    is_ambiguous,
+    parse,
+    read_cells,
+)
 from streamddcrp_connectors.looking.cells import (
     Habit,
     find_habit,
@@ -320,7 +328,7 @@ def said_of_times(table: Any, found: Survey, wanted: Wanted) -> str:
     words += [f"{lost} that cannot be read"] * bool(lost)
     form, _, zone = kind.partition("@")
     words += [_FORMS.get(form, "")] * (form in _FORMS)
-    form, _, n = form.partition("/") if "%" not in form else (form, "", "")
+    form, n = day_and_periods(form)
     words += [f"{n} periods a day"] * bool(n)
     words += [f"local time of {zone}"] * bool(zone)
     if form in ("day", "month") and is_ambiguous(_joined(table, found.times)):

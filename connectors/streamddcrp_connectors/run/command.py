@@ -84,7 +84,7 @@ def execute(
     with _telling(logging.WARNING if request.key else logging.INFO, request.log_format):
         try:
             summary = _run(request, watchers, again)
-        except BrokenPipeError:
+        except BrokenPipeError:  # no refusal: `options.Command` ends quietly
             raise
         except Stopped as asked:
             _LOG.warning("stopped while waiting: rows since the last commit come again")

@@ -2,11 +2,11 @@
 
 A line is cut at blanks and at = , ; ( ) [ ] " ' and its tokens are compared by position. Lines of
 one template have the same number of tokens and the same first token without digits (as in Drain, He
-et al. 2017). Tokens with digits are variable, and so are true
-and false. A line that differs from a template in other tokens
-gets a template of its own, because "opened" is not "closed". Once `MANY` templates differ from it
-in the same positions, these become variable in the oldest of them, which stays. The others that it
-covers now go with its lines for a while, so that texts whose labels are not final join its story.
+et al. 2017). Tokens with digits are variable, and so are true and false. A line that differs from a
+template in other tokens gets a template of its own, because "opened" is not "closed". Once `MANY`
+templates differ from it in the same positions, these become variable in the oldest of them, which
+stays. The others that it covers now go with its lines for a while, so that texts whose labels are
+not final join its story.
 """
 
 from streamddcrp.compilation import entry, leaf, uncounted

@@ -174,10 +174,8 @@ class GroupDP(ParticleModel, base.Clusterer):
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
     ) -> grouping.GroupEngine:
         config = self._config(likelihood, meta["n_features"])
-        paths, nodes = (
-            [self._path(grouping.group_of(path)) for path in meta["paths"]],
-            meta["nodes"],
-        )
+        paths = [self._path(grouping.group_of(path)) for path in meta["paths"]]
+        nodes = meta["nodes"]
         place = {node: a for a, node in enumerate(nodes, 1)}
         node = [place[path[0]] if len(path) == 2 else 0 for path in paths]
         refuse_if(
