@@ -4,9 +4,7 @@ Each layer is recognised by its first bytes and taken off, until lines are left:
 one object a line. Other libraries read what they know; the result is read like any other text.
 """
 
-import calendar
 import codecs
-import csv
 import io
 import json
 import lzma
@@ -23,20 +21,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 from functools import partial
-from itertools import groupby, islice
 from typing import Any
-from xml.etree import ElementTree
 
 import pyarrow as pa
 
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.run.jsontables import as_row, is_nested, tables, values_of
+from streamddcrp_connectors.run.rewritten import WRITERS, csv_lines
 
 DAMAGED = EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error
 HEAD = 1 << 16  # bytes that show what a file is
 SUFFIXES = (".gz", ".zst", ".bz2", ".xz", ".zip")
 _PIECE = 1 << 18
-_MOST_INDICES = 10_000
 _MAGIC = {
     b"\x1f\x8b": "gzip", b"(\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ": "xz",
     b"PK\x03\x04": "zip", b"PK\x05\x06": "zip", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
@@ -180,8 +176,8 @@ def _layer(
         made = _dumped(file, name, said)
     elif kind == "json":
         made = _document(file, name, said)
-    elif kind in _MADE:
-        made = _MADE[kind](io.BufferedReader(Pieces(_pieces(file)), _PIECE), name)
+    elif kind in WRITERS:
+        made = WRITERS[kind](io.BufferedReader(Pieces(_pieces(file)), _PIECE), name)
     elif kind.startswith("utf-16"):
         decode = codecs.getincrementaldecoder(kind)("replace").decode
         made = (decode(piece).encode() for piece in _pieces(file))
@@ -227,7 +223,7 @@ def _workbook(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
     title = max(sheets, key=lambda title: sum(map(len, sheets[title])))
     if len(sheets) > 1:
         said.append(f"{name}: its sheet {title!r}, the largest of {', '.join(map(repr, sheets))}")
-    return _lines([_written(cell) for cell in row] for row in sheets[title])
+    return csv_lines([_written(cell) for cell in row] for row in sheets[title])
 
 
 def _written(cell: Any) -> Any:
@@ -253,8 +249,8 @@ def _database(path: str | None, name: str, said: list[str]) -> Iterator[bytes]:
             if len(sizes) > 1:
                 said.append(f"{name}: its table {table!r}, the largest of {', '.join(names)}")
             rows = found.execute(f"select * from {_quoted(table)}")
-            yield from _lines(iter([[column[0] for column in rows.description]]))
-            yield from _lines(map(list, rows))
+            yield from csv_lines(iter([[column[0] for column in rows.description]]))
+            yield from csv_lines(map(list, rows))
         except sqlite3.Error as error:
             raise ConfigError(f"{name} cannot be read as a database: {error}") from error
 
@@ -270,10 +266,10 @@ def _dumped(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
         table = max(sizes, key=lambda table: sizes[table])
         if len(sizes) > 1:
             said.append(f"{name}: its table {table!r}, the largest of {', '.join(sizes)}")
-        yield from _lines([names[table]] if table in names else [])
+        yield from csv_lines([names[table]] if table in names else [])
         for each, _, rows in _statements(kept):
             if each == table and rows:
-                yield from _lines(_values(rows, name))
+                yield from csv_lines(_values(rows, name))
 
 
 def _statements(file: Any) -> Iterator[tuple[str, list[str], str]]:
@@ -336,15 +332,6 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _lines(rows: Iterator[Any] | Any) -> Iterator[bytes]:
-    """Write rows of cells as CSV."""
-    rows = iter(rows)
-    while some := list(islice(rows, 1000)):
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(some)
-        yield text.getvalue().encode(errors="replace")
-
-
 def _document(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
     """Write the rows of a JSON document one a line."""
     data = file.read()
@@ -366,96 +353,7 @@ def _document(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
         shown = ", ".join(others[:8])
         said.append(f"{name}: its rows are those of {made[0][1]!r}, not of {shown}")
     if all(isinstance(row, list) and not any(map(is_nested, row)) for row in rows):
-        yield from _lines(rows)
+        yield from csv_lines(rows)
         return
     for at in range(0, len(rows), 1000):
         yield "".join(json.dumps(as_row(row)) + "\n" for row in rows[at : at + 1000]).encode()
-
-
-def _sparse(file: Any, name: str) -> Iterator[bytes]:
-    """Write rows of a label and ``index:value``, as of libsvm, with all their zeros."""
-    with tempfile.TemporaryFile() as kept:
-        shutil.copyfileobj(file, kept)
-        kept.seek(0)
-        pairs = (re.findall(rb" (\d+):", line.partition(b"#")[0]) for line in kept)
-        indices = {int(index) for line in pairs for index in line}
-        low, high = min(indices), max(indices)
-        if high - low > _MOST_INDICES:
-            raise ConfigError(f"{name} has {high - low + 1:,} columns of zeros: choose some first")
-        kept.seek(0)
-        yield from _lines([["label", *(f"x{index}" for index in range(low, high + 1))]])
-        yield from _lines(filter(None, (_with_zeros(line, low, high) for line in kept)))
-
-
-def _with_zeros(line: bytes, low: int, high: int) -> list[str]:
-    label, *pairs = line.decode("utf-8", "replace").partition("#")[0].split() or [""]
-    values = dict(pair.split(":", 1) for pair in pairs)
-    label = re.sub("[,;]", "_", label)
-    return [label, *(values.get(str(i), "0") for i in range(low, high + 1))] if label else []
-
-
-def _tree(file: Any, name: str) -> Iterator[bytes]:
-    """Write the elements of XML that are most, among those that hold others or have attributes."""
-    try:
-        tree = ElementTree.parse(file)
-    except ElementTree.ParseError as error:
-        raise ConfigError(f"{name} is XML, which cannot be read: {error}") from error
-    counts = Counter(each.tag for each in tree.iter() if len(each) or each.attrib)
-    tag = max(counts, key=lambda tag: counts[tag], default=None)
-    for each in tree.iter(tag):
-        yield json.dumps(each.attrib | dict(_held(each))).encode() + b"\n"
-
-
-def _held(element: Any, above: str = "") -> Iterator[tuple[str, str | None]]:
-    """Yield the texts and attributes within an element, by names with dots."""
-    for each in element:
-        name = above + each.tag.rpartition("}")[2]
-        yield from ((f"{name}.{key}", value) for key, value in each.attrib.items())
-        if len(each):
-            yield from _held(each, f"{name}.")
-        elif each.text:
-            yield name, each.text
-
-
-def _rated(file: Any, _: str) -> Iterator[bytes]:
-    """Write the rows of a file that begins with a second and a rate, each with its time."""
-    start, rate = (float(next(file).partition(b",")[0]) for _ in range(2))
-    rows = (line for line in file if line.strip())
-    for number, line in enumerate(rows):
-        if not number:
-            yield b"time," + b",".join(b"c%d" % n for n in range(1, line.count(b",") + 2)) + b"\n"
-        yield b"%.6f,%s" % (start + number / rate, line)
-
-
-def _daily(file: Any, _: str) -> Iterator[bytes]:
-    """Write the months of GHCN's daily files day by day, with a column of each element."""
-    for month, lines in groupby(file, lambda line: line[:17].decode()):
-        year, number = int(month[11:15]), int(month[15:])
-        days: list[dict[str, Any]] = [
-            {"date": f"{year}-{number:02d}-{day + 1:02d}", "station": month[:11]}
-            for day in range(calendar.monthrange(year, number)[1])
-        ]
-        for line in lines:
-            for day, row in enumerate(days):
-                value = int(line[21 + 8 * day : 26 + 8 * day])
-                row[line[17:21].decode()] = None if value == -9999 else value
-        yield "".join(json.dumps(row) + "\n" for row in days).encode()
-
-
-def _mails(file: Any, _: str) -> Iterator[bytes]:
-    """Write the mails of a mailbox, each with its date, sender, subject and plain text."""
-    import mailbox  # noqa: PLC0415 -- slow to import
-
-    with tempfile.NamedTemporaryFile() as kept:
-        shutil.copyfileobj(file, kept)
-        kept.flush()
-        with closing(mailbox.mbox(kept.name)) as mails:
-            for mail in mails:
-                bodies = (part for part in mail.walk() if part.get_content_type() == "text/plain")
-                body: Any = next((part.get_payload(decode=True) for part in bodies), b"")
-                text = f"{mail['subject'] or ''}\n{body.decode('utf-8', 'replace')}"
-                row = {"date": mail["date"], "from": mail["from"], "text": text}
-                yield json.dumps(row, default=str).encode() + b"\n"
-
-
-_MADE = {"libsvm": _sparse, "xml": _tree, "rated": _rated, "daily": _daily, "mail": _mails}
