@@ -129,8 +129,6 @@ def test_epochs_ask_for_the_model_that_has_them(invoke, numbers):
     assert lines(invoke(*arguments)) == lines(invoke(*arguments, "--model", "temporal-dpm"))
 
 
-def test_a_column_of_texts_is_met_with_advice(invoke, tmp_path):
-    path = texts(tmp_path, "parquet")
-    refused = invoke(path, "--time", "day", "--epoch", 1)
-    assert refused.exit_code == 2
-    assert "--text said" in refused.stderr
+def test_a_column_of_texts_alone_is_taken_without_being_named(invoke, tmp_path):
+    arguments = [texts(tmp_path, "parquet"), "--time", "day", "--epoch", 1]
+    assert lines(invoke(*arguments)) == lines(invoke(*arguments, "--text", "said"))
