@@ -152,7 +152,9 @@ def test_keys_names_and_addresses(feeder, visit, tmp_path):
     page.keyboard.press("Enter")  # the button has the focus again
     page.select_option("#regimes select", "planned")
     for one in (page, other):
-        until(one, "document.querySelector('#regimes .verdict').innerText", lambda x: x == "planned")
+        until(
+            one, "document.querySelector('#regimes .verdict').innerText", lambda x: x == "planned"
+        )
     assert look(page, "document.querySelectorAll('#regimes .edit').length") == 0
     kept = (tmp_path / "page-names.json").read_text()
     assert "cleaning" in kept
