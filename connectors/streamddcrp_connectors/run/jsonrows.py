@@ -268,7 +268,7 @@ def _decoded(cell: Any) -> Any:
         return cell
     parts = [part.get("text") if isinstance(part, dict) else part for part in cell]
     if all(isinstance(part, str) for part in parts):
-        return "".join(parts)
+        return "".join(map(str, parts))
     octets = all(type(n) is int and 0 <= n < 256 for n in cell)
     return bytes(cell).decode("utf-8", "replace") if octets else cell
 
