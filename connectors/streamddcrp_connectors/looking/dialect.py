@@ -39,6 +39,7 @@ _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}$")
 _HOUR = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$")
 _NOTES = re.compile("(comment|remark|note)s?", re.I)  # of columns that rows may do without
 _FORMS = re.compile(r"\d+[sdn]")  # lengths and types of columns
+SECOND = re.compile(r"(?m)^(\s*1\d{9}):(?=[ \t])")  # since 1970, as RRDtool writes it
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DATED = re.compile(
     r"\d{1,4}[-/.]\d{1,2}([-/.]\d{1,4})?([T :][^,;|\t]*)?|\d{1,2}:\d{2}(:\d{2}[^,;|\t]*)?"
@@ -130,6 +131,7 @@ def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
     below = [len(row) for row, at in zip(best.rows, best.lines, strict=True) if at >= found.skip]
     even = below.count(best.width) / max(len(below), 1)
     ragged = not found.header and even < 0.9 and not {"sep", "skip"} & {*given}
+    ragged = ragged or (best.width == 1 < len(best.rows[0]) if best.rows else False)
     found = replace(found, ragged=ragged, glued=found.glued and found.sep == " ")
     arff = re.findall(r"(?im)^@attribute\s+(?:'([^']+)'|\"([^\"]+)\"|(\S+))", text)
     if len(arff) == best.width and not found.header:
@@ -155,7 +157,8 @@ def _cut(text: str, sep: str) -> _Cut:
     cut, marked = _Cut([], [], [], set()), []
     lines = text.split("\n")
     if sep == " ":
-        parts = ((n, re.findall(r'"[^"]*"|[^\s"]\S*', line)) for n, line in enumerate(lines))
+        lines = [SECOND.sub(r"\1", line) for line in lines]
+        parts = ((n, re.findall(r'(?:"[^"]*"|\S)+', line)) for n, line in enumerate(lines))
         read: Any = ((n, [part.strip('"') for part in cells]) for n, cells in parts)
     else:
         read = _records(text, sep)

@@ -263,10 +263,14 @@ def _words(cells: list[Any], kinds: tuple[type, ...]) -> Made:
 
 
 def _decoded(cell: Any) -> Any:
-    """Return a list of bytes, as journald writes what cannot be printed, as text."""
-    if not isinstance(cell, list) or any(type(n) is not int or not 0 <= n < 256 for n in cell):
+    """Return as one text a list of bytes, as of journald, or of parts, as of Telegram."""
+    if not isinstance(cell, list):
         return cell
-    return bytes(cell).decode("utf-8", "replace")
+    parts = [part.get("text") if isinstance(part, dict) else part for part in cell]
+    if all(isinstance(part, str) for part in parts):
+        return "".join(map(str, parts))
+    octets = all(type(n) is int and 0 <= n < 256 for n in cell)
+    return bytes(cell).decode("utf-8", "replace") if octets else cell
 
 
 def _encodable(text: str | None) -> str | None:

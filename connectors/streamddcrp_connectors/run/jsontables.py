@@ -28,7 +28,11 @@ def tables(found: Any, depth: int = 0, label: str = "") -> Iterator[_Table]:
         columns = [*found.values()]
         names = found.get("columns")
         rows = found.get("data", found.get("values"))
+        rows = found.get("rows") if rows is None else rows
+        cut = isinstance(rows, list) and rows and isinstance(rows[0], list)
+        names = names or (_names(found, len(rows[0])) if cut and depth < 4 else None)  # type: ignore[index]
         if isinstance(names, list) and isinstance(rows, list):  # as pandas splits
+            names = [name.get("name") if isinstance(name, dict) else name for name in names]
             yield 1 << 60, label, lambda: (dict(zip(names, row, strict=False)) for row in rows)
         beside = _beside(found)
         if len(beside) > 1:
@@ -62,6 +66,17 @@ def _tables_of_list(found: list[Any], depth: int, label: str) -> Iterator[_Table
     for each in found if len(found) < 5 else ():
         if len(found) == 1 or (isinstance(each, list) and each and isinstance(each[0], dict)):
             yield from tables(each, depth + 1, label)
+
+
+def _names(found: Any, n: int) -> list[Any] | None:
+    """Return a list of so many objects with names that is within an object, such as of columns."""
+    for value in found.values() if isinstance(found, dict) else ():
+        if isinstance(value, list) and len(value) == n > 1:
+            if all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in value):
+                return value
+        elif (names := _names(value, n)) is not None:
+            return names
+    return None
 
 
 def _beside(found: Mapping[str, Any]) -> dict[str, list[Any]]:
