@@ -30,7 +30,7 @@ _EPOCHS = 1000  # epochs with stored trajectories; and merges, for pictures
 _WORDS = 1000  # a vocabulary of this size is never too large
 _CRUMB = 0.01  # expected count of a word that counts as zero
 _COPIED = 0.1  # part of the texts that have the words of an earlier one of their epoch
-_PAIRS = {"sizes": "id", "copies": "id", "times": "epoch"}
+_PAIRS = {"sizes": "id", "times": "epoch"}
 _NUMBERS = ("frozen", "open_score", "n_left", "kept_words", "n_events", "n_final", "n_lost")
 
 
@@ -450,6 +450,8 @@ class StreamState:
                 "of.epoch": np.array(list(of), np.int64),
                 "of.size": np.array([*map(len, of.values())], np.int64),
                 "of.row": np.concatenate([np.zeros(0, np.int64), *of.values()]),
+                "copies.id": np.array(list(self.copies), np.int64),
+                "copies.value": np.array(list(self.copies.values()), np.float64),
             }
         return arrays, meta | {
             "words": None if self.vocabulary is None else self.vocabulary.words,
@@ -495,6 +497,9 @@ class StreamState:
     def _restore_copies(self, arrays: Mapping[str, rec.Array]) -> None:
         """Take up the rows of texts, of which those of an epoch begin in order."""
         rec.check(_Of, arrays, {"T": arrays["of.row"].size}, "of.")
+        rec.check(_Sizes, arrays, {}, "copies.")
+        pairs = arrays["copies.id"].tolist(), arrays["copies.value"].tolist()
+        self.copies = dict(zip(*pairs, strict=True))
         rec.refuse_if(int(arrays["of.size"].sum()) != arrays["of.row"].size, "of.size")
         engine = self.engine
         self.of = dict(
@@ -559,7 +564,7 @@ class _Tracks(NamedTuple):
 def _check(arrays: Mapping[str, rec.Array], meta: Mapping[str, Any], n_features: int) -> None:
     """Check the output of `StreamState.to_state` without the engine: CheckpointError."""
     words = meta["words"]
-    for part, group in {"sizes": _Sizes, "copies": _Sizes, "times": _Times}.items():
+    for part, group in {"sizes": _Sizes, "times": _Times}.items():
         rec.check(group, arrays, {}, f"{part}.")
     rec.check(_Final, arrays, {"L": arrays["final.labels"].size}, "final.")
     known = rec.check(_Tracks, arrays, {"T": arrays["tracks.ids"].size}, "tracks.")
