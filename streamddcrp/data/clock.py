@@ -48,10 +48,6 @@ _ABBREVIATIONS = {  # of zones, in their most common meaning: CST is US central 
     "AEDT": "+11", "UTC": "Z", "GMT": "Z",
 }  # fmt: skip
 _NAMES = "|".join(_ABBREVIATIONS)
-_CLOCKS = {  # of zones that have a summer time
-    "CET": "CET", "EET": "EET", "WET": "WET", "EST": "EST5EDT", "CST": "CST6CDT",
-    "MST": "MST7MDT", "PST": "PST8PDT",
-}  # fmt: skip
 _STATED = re.compile(  # in the name of a column
     r"(?:UTC|GMT) ?(?P<sign>[-+])(?P<H>\d{1,2})(?::?(?P<M>\d{2}))?(?!\d)"
     rf"|[(\[](?P<zone>{_NAMES})(?P<other>/(?:{_NAMES}))?[)\]]"
@@ -59,7 +55,7 @@ _STATED = re.compile(  # in the name of a column
 )
 _ZONE = (
     rf" *(?P<z>Z|{_NAMES}|(?:UTC|GMT)?[-+]\d{{2}}:?\d{{2}}|[-+]\d{{2}})?(?: ?\(?[A-Z]{{3,4}}\)?)?"
-    r"(?: ?(?:[-/]|as of|to) ?\d{1,4}[-/. ].{4,})?$"  # the end of an interval
+    r"(?: ?(?:[-/]|as of|to) ?\d{1,4}[-/. :h].{2,}| - ?\d\d)?$"  # the end of an interval
 )
 _TIME = r"(?:[T :_@-]+" + _CLOCK + ")?" + _ZONE
 _Y = r"(?P<y>\d{4}|\d{2})"
@@ -170,8 +166,8 @@ def _zone_in(name: str) -> str:
             Wanted(zone=found["place"]).check()
             return found["place"]
         return ""
-    if found["other"]:
-        return _CLOCKS.get(found["zone"], "")
+    if found["other"]:  # summer time, too
+        return found["zone"] if found["zone"] in ("CET", "EET", "WET") else ""
     if found["sign"]:
         return f"{found['sign']}{found['H']:>02}:{found['M'] or '00'}"
     offset = _ABBREVIATIONS.get(found["zone"], "Z")
