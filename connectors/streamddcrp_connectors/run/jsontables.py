@@ -65,7 +65,7 @@ def _tables_of_list(found: list[Any], depth: int, label: str) -> Iterator[_Table
             yield from tables(each, depth + 1, label)
 
 
-def _names(found: Any, n: int) -> list[str] | None:
+def _names(found: Any, n: int) -> list[Any] | None:
     """Return so many names of columns that are listed within an object, or those of objects."""
     for key, value in found.items() if isinstance(found, dict) else ():
         if isinstance(value, list) and len(value) == n > 1:
