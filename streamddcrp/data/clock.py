@@ -42,14 +42,15 @@ _CLOCK = (
     r"(?: *(?P<p>[AaPp])(?:\.?[Mm]\.?)?)?"
 )
 _ABBREVIATIONS = {  # of zones, in their most common meaning: CST is US central time
-    "CET": "+01", "CEST": "+02", "EET": "+02", "EEST": "+03", "WET": "Z", "WEST": "+01",
+    "CET": "+01", "CEST": "+02", "MEZ": "+01", "MESZ": "+02", "EET": "+02",
+    "EEST": "+03", "WET": "Z", "WEST": "+01",
     "BST": "+01", "MSK": "+03", "EST": "-05", "EDT": "-04", "CST": "-06", "CDT": "-05",
     "MST": "-07", "MDT": "-06", "PST": "-08", "PDT": "-07", "JST": "+09", "AEST": "+10",
     "AEDT": "+11", "UTC": "Z", "GMT": "Z",
 }  # fmt: skip
 _NAMES = "|".join(_ABBREVIATIONS)
 _STATED = re.compile(  # in the name of a column
-    r"(?:UTC|GMT) ?(?P<sign>[-+])(?P<H>\d{1,2})(?::?(?P<M>\d{2}))?(?!\d)"
+    r"(?:(?i:UTC|GMT)|[(\[]) ?(?P<sign>[-+])(?P<H>0?\d|1[0-4])(?::?(?P<M>[0-5]\d))?(?!\d)"
     rf"|[(\[](?P<zone>{_NAMES})(?P<other>/(?:{_NAMES}))?[)\]]"
     r"|(?P<place>(?:Europe|America|Asia|Africa|Australia|Pacific|Atlantic)/\w+)"
 )
