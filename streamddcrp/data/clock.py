@@ -42,24 +42,21 @@ _CLOCK = (
     r"(?: *(?P<p>[AaPp])(?:\.?[Mm]\.?)?)?"
 )
 _ABBREVIATIONS = {  # of zones, in their most common meaning: CST is US central time
-    "CET": "+01", "CEST": "+02", "EET": "+02", "EEST": "+03", "WET": "Z", "WEST": "+01",
+    "CET": "+01", "CEST": "+02", "MEZ": "+01", "MESZ": "+02", "EET": "+02",
+    "EEST": "+03", "WET": "Z", "WEST": "+01",
     "BST": "+01", "MSK": "+03", "EST": "-05", "EDT": "-04", "CST": "-06", "CDT": "-05",
     "MST": "-07", "MDT": "-06", "PST": "-08", "PDT": "-07", "JST": "+09", "AEST": "+10",
     "AEDT": "+11", "UTC": "Z", "GMT": "Z",
 }  # fmt: skip
 _NAMES = "|".join(_ABBREVIATIONS)
-_CLOCKS = {  # of zones that have a summer time
-    "CET": "CET", "EET": "EET", "WET": "WET", "EST": "EST5EDT", "CST": "CST6CDT",
-    "MST": "MST7MDT", "PST": "PST8PDT",
-}  # fmt: skip
 _STATED = re.compile(  # in the name of a column
-    r"(?:UTC|GMT) ?(?P<sign>[-+])(?P<H>\d{1,2})(?::?(?P<M>\d{2}))?(?!\d)"
+    r"(?:(?i:UTC|GMT)|[(\[]) ?(?P<sign>[-+])(?P<H>0?\d|1[0-4])(?::?(?P<M>[0-5]\d))?(?!\d)"
     rf"|[(\[](?P<zone>{_NAMES})(?P<other>/(?:{_NAMES}))?[)\]]"
     r"|(?P<place>(?:Europe|America|Asia|Africa|Australia|Pacific|Atlantic)/\w+)"
 )
 _ZONE = (
     rf" *(?P<z>Z|{_NAMES}|(?:UTC|GMT)?[-+]\d{{2}}:?\d{{2}}|[-+]\d{{2}})?(?: ?\(?[A-Z]{{3,4}}\)?)?"
-    r"(?: ?(?:[-/]|as of|to) ?\d{1,4}[-/. ].{4,})?$"  # the end of an interval
+    r"(?: ?(?:[-/]|as of|to) ?\d{1,4}[-/. :h].{2,}| - ?\d\d)?$"  # the end of an interval
 )
 _TIME = r"(?:[T :_@-]+" + _CLOCK + ")?" + _ZONE
 _Y = r"(?P<y>\d{4}|\d{2})"
@@ -170,8 +167,8 @@ def _zone_in(name: str) -> str:
             Wanted(zone=found["place"]).check()
             return found["place"]
         return ""
-    if found["other"]:
-        return _CLOCKS.get(found["zone"], "")
+    if found["other"]:  # summer time, too
+        return found["zone"] if found["zone"] in ("CET", "EET", "WET") else ""
     if found["sign"]:
         return f"{found['sign']}{found['H']:>02}:{found['M'] or '00'}"
     offset = _ABBREVIATIONS.get(found["zone"], "Z")

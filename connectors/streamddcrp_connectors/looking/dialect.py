@@ -131,7 +131,8 @@ def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
     below = [len(row) for row, at in zip(best.rows, best.lines, strict=True) if at >= found.skip]
     even = below.count(best.width) / max(len(below), 1)
     ragged = not found.header and even < 0.9 and not {"sep", "skip"} & {*given}
-    ragged = ragged or (best.width == 1 < len(best.rows[0]) if best.rows else False)
+    longer = bool(best.rows) and best.width == 1 < len(best.rows[0])
+    ragged |= longer and not _is_value(best.rows[-1][0])
     found = replace(found, ragged=ragged, glued=found.glued and found.sep == " ")
     arff = re.findall(r"(?im)^@attribute\s+(?:'([^']+)'|\"([^\"]+)\"|(\S+))", text)
     if len(arff) == best.width and not found.header:
@@ -256,7 +257,8 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     found = replace(found, comment=cut.mark)
     if not cut.rows:
         return replace(found, **{k: v for k, v in given.items() if k in ("header", "skip")})
-    start = 0 if cut.width == 1 or "skip" in given else _first_row(cut)
+    lone = cut.width == 1 and not any(" " in cell.strip() for cell in cut.rows[0][1:])
+    start = 0 if lone or "skip" in given else _first_row(cut)
     rows = cut.rows[start:]
     names = _names_above(cut, start, text, found.sep) if start else ()
     if names:

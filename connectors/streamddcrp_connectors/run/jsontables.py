@@ -26,13 +26,10 @@ def tables(found: Any, depth: int = 0, label: str = "") -> Iterator[_Table]:
         yield from _tables_of_list(found, depth, label)
     elif isinstance(found, dict) and any(map(is_nested, found.values())):
         columns = [*found.values()]
-        names = found.get("columns")
-        rows = found.get("data", found.get("values"))
-        rows = found.get("rows") if rows is None else rows
-        cut = isinstance(rows, list) and rows and isinstance(rows[0], list)
-        names = names or (_names(found, len(rows[0])) if cut and depth < 4 else None)  # type: ignore[index]
+        rows = next((found[name] for name in ("data", "values", "rows") if name in found), None)
+        cut = isinstance(rows, list) and rows and isinstance(rows[0], list) and depth < 4
+        names = (_names(found, len(rows[0])) if cut else None) or found.get("columns")  # type: ignore[index]
         if isinstance(names, list) and isinstance(rows, list):  # as pandas splits
-            names = [name.get("name") if isinstance(name, dict) else name for name in names]
             yield 1 << 60, label, lambda: (dict(zip(names, row, strict=False)) for row in rows)
         beside = _beside(found)
         if len(beside) > 1:
@@ -69,13 +66,15 @@ def _tables_of_list(found: list[Any], depth: int, label: str) -> Iterator[_Table
 
 
 def _names(found: Any, n: int) -> list[Any] | None:
-    """Return a list of so many objects with names that is within an object, such as of columns."""
-    for value in found.values() if isinstance(found, dict) else ():
+    """Return so many names of columns that are listed within an object, or those of objects."""
+    for key, value in found.items() if isinstance(found, dict) else ():
         if isinstance(value, list) and len(value) == n > 1:
-            if all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in value):
-                return value
-        elif (names := _names(value, n)) is not None:
-            return names
+            called = re.search("name|col|field|head", key.lower())
+            names = [v.get("name") if isinstance(v, dict) else called and v for v in value]
+            if all(isinstance(name, str) for name in names):
+                return names
+        elif (within := _names(value, n)) is not None:
+            return within
     return None
 
 
