@@ -332,9 +332,10 @@ class Alone:
 
     def explain(self) -> Any:
         """Explain the row as `Engine.explain` does."""
-        found = self.engine.explain(self.row, self.t, self._why)
+        engine = self.engine
+        found = engine.explain(self.row, self.t, self._why)
         if self._why is None:
-            self._why = entry_with(explain_next, *groups_of(self._config, self._state))
+            self._why = entry_with(explain_next, *groups_of(engine.config, engine.state))
         return found
 
     def probabilities(self) -> dict[int, float]:
