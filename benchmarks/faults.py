@@ -116,9 +116,9 @@ def by_pca(X: FloatArray, rows: int) -> FloatArray:
     return np.any([one > np.quantile(one[LEARNED:SET], 0.995) for one in judged], axis=0)
 
 
-def surprise(X: FloatArray) -> FloatArray:
+def surprise(X: FloatArray, likelihood: str) -> FloatArray:
     """Return the surprise of rows after the first ones to what was learned of these."""
-    detector = RegimeAnomalyDetector(SeqDDCRP())
+    detector = RegimeAnomalyDetector(SeqDDCRP(likelihood=likelihood))
     detector.learn_many(X[:LEARNED])
     detector.take_reference()
     return np.append(np.zeros(LEARNED), np.asarray(detector.step_many(X[LEARNED:])["score"]))
@@ -131,14 +131,18 @@ def by_alarm(X: FloatArray, **options: Any) -> FloatArray:
 
 def judged(X: FloatArray) -> dict[str, FloatArray]:
     """Return which rows each method calls faulty."""
-    found, scores = {}, surprise(X)
+    found = {}
+    scores = {name: surprise(X, name) for name in ("auto", "normal_wishart")}
     for rows in (1, 20):
         said = "rows" if rows == 1 else f"means of {rows}"
         found[f"PCA, {said}"] = by_pca(X, rows)
-        mean = means(scores, rows)
-        found[f"reference, {said}"] = mean > np.quantile(mean[LEARNED + rows : SET], 0.99)
+        for name, of in scores.items():
+            mean = means(of, rows)
+            found[f"{name}, {said}"] = mean > np.quantile(mean[LEARNED + rows : SET], 0.99)
     found["alarms, default"] = by_alarm(X)
     found["alarms, reference"] = by_alarm(X, average=20, reference_after=LEARNED)
+    full = SeqDDCRP(likelihood="normal_wishart")
+    found["alarms, normal_wishart"] = by_alarm(X, model=full, average=20, reference_after=LEARNED)
     return found
 
 
