@@ -28,9 +28,10 @@ TIMES = {
     "half days": "%m/%d/%Y %I:%M %p", "digits": "%Y%m%d%H%M%S", "log": "%d/%b/%Y:%H:%M:%S",
     "zone": "%Y-%m-%dT%H:%M:%SZ", "short year": "%d.%m.%y %H:%M",
 }  # fmt: skip
+TWO = {"two columns": ("%Y-%m-%d", "%H:%M"), "two numbers": ("%y%m%d", "%H%M%S")}
 EPOCHS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DIALECTS = {  # each changes some of how the table is written
-    **{f"time {name}": {"time": name} for name in [*TIMES, *EPOCHS, "excel", "two columns"]},
+    **{f"time {name}": {"time": name} for name in [*TIMES, *EPOCHS, "excel", *TWO]},
     "semicolons": {"sep": ";"}, "tabs": {"sep": "\t"},
     "bars": {"sep": "|"}, "blanks": {"sep": " "},
     "decimal comma": {"decimal": ","}, "thousands": {"thousands": ","},
@@ -63,16 +64,16 @@ def stamp(time, how):
         return [str(seconds * EPOCHS[style])]
     if style == "excel":
         return [repr(round(seconds / 86_400 + 25_569, 6)).replace(".", how.get("decimal", "."))]
-    if style == "two columns":
-        return [time.strftime("%Y-%m-%d"), time.strftime("%H:%M")]
+    if style in TWO:
+        return [time.strftime(form) for form in TWO[style]]
     return [time.strftime(TIMES[style])]
 
 
 def written(how):
     """The table as bytes."""
     sep, missing = how.get("sep", ","), how.get("missing", "NA" if how.get("sep") == " " else "")
-    two = how.get("time") == "two columns"
-    header = ["date", "clock"] if two else ["date"]
+    two = how.get("time") in TWO
+    header = ["date", "time"] if two else ["date"]
     header += ["flow", "level"] + (["note"] if how.get("note") else [])
     rows = []
     for i in range(N):
@@ -110,7 +111,7 @@ def fits(how):
     """Whether what is written can be told at all."""
     sep = how.get("sep", ",")
     blanks = sep == " " and (
-        how.get("time", "iso") not in (*EPOCHS, "digits", "excel", "log", "zone", "two columns")
+        how.get("time", "iso") not in (*EPOCHS, "digits", "excel", "log", "zone", *TWO)
         or {"units", "preamble", "note", "quote", "trailing", "names"} & {*how}
         or how.get("unit") == " kW"
     )
