@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from streamddcrp.data.clock import Wanted, find_kind, parse
 from streamddcrp_connectors.run.columns import Columns, Reading, refusals
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.sources import open_source
@@ -216,3 +217,32 @@ def test_what_is_said_goes_before_what_is_found(tmp_path):
         {"c2": 2.5, "c3": None},
         {"c2": 3.5, "c3": 4},
     ]
+
+
+@pytest.mark.parametrize(
+    ("form", "step", "kind"),
+    [("%y%m%d", 1, "short"), ("%d%m%y", 1, "day"), ("%Y%m", 10, "year"), ("%Y%m%d", 1, "year")],
+)
+@pytest.mark.parametrize("start", [datetime(2021, 1, 5), datetime(1998, 3, 1)])
+def test_days_of_six_digits(form, step, kind, start):
+    days = [start + timedelta(days=step * i) for i in range(90)]
+    cells = pa.array([day.strftime(form) for day in days])
+    assert find_kind(cells, "date") == kind
+    found = [time.strftime(form) for time in parse(cells, kind)[0].to_pylist()]
+    assert found == cells.to_pylist()
+
+
+def test_six_digits_that_may_be_months_or_days_are_numbers():
+    assert find_kind(pa.array(["201001", "201001", "201003"]), "date") == "number"
+
+
+@pytest.mark.parametrize(
+    ("name", "zone"),
+    [("time (UTC+2)", "@+02:00"), ("Time [CET]", "@+01:00"), ("t (CET/CEST)", "@CET"),
+     ("Europe/Zurich", "@Europe/Zurich"), ("Date/Time", ""), ("time (UTC)", ""), ("t (s-1)", "")],
+)  # fmt: skip
+def test_a_zone_in_the_name_of_a_column(name, zone):
+    cells = pa.array(["2021-03-13 10:00", "2021-03-13 11:00"])
+    assert find_kind(cells, name) == f"timestamp{zone}"
+    assert find_kind(cells, name, Wanted(zone="Asia/Tokyo")) == "timestamp@Asia/Tokyo"
+    assert find_kind(pa.array(["2021-03-13T10:00:00Z"]), name) == "instant"
