@@ -18,7 +18,7 @@ slow: $(VENV)/.test
 uncompiled: $(VENV)/.test
 	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=uncompiled $(BIN)/python -m pytest -m "not slow" -n 2 tests/unit tests/properties
 
-# Ten times as many examples as CI draws, and new ones on each run.
+# Twenty times as many examples as CI draws, and new ones on each run.
 thorough: $(VENV)/.test
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m "not slow" -n auto tests/properties tests/conformance
 

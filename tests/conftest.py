@@ -4,6 +4,7 @@ With NUMBA_DISABLE_JIT=1 kernels are Python and read in bounds, or raise (`make 
 take a hundred times as long, so some tests are left out then; each place has its reason below.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -19,9 +20,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # The same examples on each run, so that a failure is the change's; others come nightly
 settings.register_profile("dev", max_examples=25, derandomize=True, deadline=None)
 settings.register_profile("uncompiled", max_examples=4, derandomize=True, deadline=None)
-settings.register_profile("ci", max_examples=50, derandomize=True, deadline=None)
 settings.register_profile("nightly", max_examples=500, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+os.fsync = lambda _: None  # the machine goes on; power_driver.py has what is lost when it stops
 
 UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
@@ -102,6 +104,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.nodeid.startswith(names)]
         items[:] = [item for item in items if not item.nodeid.startswith(names)]
         config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _kernels_set_aside() -> None:
+    """Leave out of later collections what is there: loaded kernels are millions of objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

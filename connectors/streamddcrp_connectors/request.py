@@ -60,7 +60,9 @@ class Look:
         metavar="COL",
     )
     key: str | None = option(
-        "Column of keys: each key gets its own model.", names=("--by", "--key"), metavar="COL"
+        "Column of keys: each key gets its own model; of group-dp, the groups.",
+        names=("--by", "--key"),
+        metavar="COL",
     )
     features: tuple[str, ...] | None = option(
         "Columns to cluster by [default: all of numbers].", metavar="A,B,C", type=Names()
@@ -110,9 +112,9 @@ class Request(Look):
 
     _: KW_ONLY
     model: str | None = option(
-        "The model: seqddcrp, ddcrp, text, embeddings, temporal-dpm, graph-crp, tv-ibp, "
-        "nested-topics, nested-components, or another installed model. Or a TOML file of its "
-        "options, in which 'model' may name it [default: seqddcrp; with --text, text; with "
+        "The model: seqddcrp, ddcrp, text, embeddings, temporal-dpm, graph-crp, group-dp, "
+        "tv-ibp, nested-topics, nested-components, or another installed model. Or a TOML file of "
+        "its options, in which 'model' may name it [default: seqddcrp; with --text, text; with "
         "--epoch, temporal-dpm].",
         metavar="NAME|FILE.toml",
     )

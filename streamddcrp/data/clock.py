@@ -1,12 +1,12 @@
 r"""Read times as people write them: detect a column's kind from a sample, then parse its cells.
 
 A kind is a word: ``number``; ``timestamp`` and ``instant``, ISO 8601 without and with a zone, which
-Arrow reads; ``s``, ``ms``, ``us`` and ``ns`` since 1970, ``excel``, days of a spreadsheet, and
-``years``, with their fractions;
-``year``, ``week``, ``doy``, ``day``, ``month`` or ``name`` for dates that begin with a year, with a
-year and its week or day, a day or a month, or name the month, and ``%d/%m/%Y`` for one format.
-Their parts are put into ISO's order for Arrow to read. ``day/48`` is a day and the number of one of
-its 48 periods, as electricity is accounted for.
+Arrow reads; ``s``, ``ms``, ``us`` and ``ns`` since 1970, ``excel``, days of a spreadsheet,
+``years``, with their fractions, and ``twelfths``, years of which these are months;
+``year``, ``short``, ``week``, ``doy``, ``day``, ``month`` or ``name`` for dates that begin with a
+year, with two digits of it, with a year and its week or day, a day or a month, or name the month,
+and ``%d/%m/%Y`` for one format. Their parts are put into ISO's order for Arrow to read. ``day/48``
+is a day and the number of one of its 48 periods, as electricity is accounted for.
 A suffix ``@Europe/Madrid`` gives the clock's zone. A suffix ``#`` gives the last instant read,
 which resolves the hour that occurs twice in autumn.
 """
@@ -26,6 +26,7 @@ TYPES = {
     "timestamp": pa.timestamp("ns"),
     "instant": pa.timestamp("ns", "UTC"),
 }
+_YEARS = "years", "twelfths"
 UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # in nanoseconds
 _DAY = 86_400 * 10**9
 _EXCEL = 25_569  # days from the first day of a spreadsheet to 1970
@@ -41,15 +42,21 @@ _CLOCK = (
     r"(?: *(?P<p>[AaPp])(?:\.?[Mm]\.?)?)?"
 )
 _ABBREVIATIONS = {  # of zones, in their most common meaning: CST is US central time
-    "CET": "+01", "CEST": "+02", "EET": "+02", "EEST": "+03", "WET": "Z", "WEST": "+01",
+    "CET": "+01", "CEST": "+02", "MEZ": "+01", "MESZ": "+02", "EET": "+02",
+    "EEST": "+03", "WET": "Z", "WEST": "+01",
     "BST": "+01", "MSK": "+03", "EST": "-05", "EDT": "-04", "CST": "-06", "CDT": "-05",
     "MST": "-07", "MDT": "-06", "PST": "-08", "PDT": "-07", "JST": "+09", "AEST": "+10",
     "AEDT": "+11", "UTC": "Z", "GMT": "Z",
 }  # fmt: skip
 _NAMES = "|".join(_ABBREVIATIONS)
+_STATED = re.compile(  # in the name of a column
+    r"(?:(?i:UTC|GMT)|[(\[]) ?(?P<sign>[-+])(?P<H>0?\d|1[0-4])(?::?(?P<M>[0-5]\d))?(?!\d)"
+    rf"|[(\[](?P<zone>{_NAMES})(?P<other>/(?:{_NAMES}))?[)\]]"
+    r"|(?P<place>(?:Europe|America|Asia|Africa|Australia|Pacific|Atlantic)/\w+)"
+)
 _ZONE = (
     rf" *(?P<z>Z|{_NAMES}|(?:UTC|GMT)?[-+]\d{{2}}:?\d{{2}}|[-+]\d{{2}})?(?: ?\(?[A-Z]{{3,4}}\)?)?"
-    r"(?: ?[-/] ?\d{1,4}[-/. ].{4,})?$"  # the end of an interval
+    r"(?: ?(?:[-/]|as of|to) ?\d{1,4}[-/. :h].{2,}| - ?\d\d)?$"  # the end of an interval
 )
 _TIME = r"(?:[T :_@-]+" + _CLOCK + ")?" + _ZONE
 _Y = r"(?P<y>\d{4}|\d{2})"
@@ -66,9 +73,13 @@ _FORMS = {
         r"^(?P<y>\d{4})[- ]?[mM]{1,2}(?P<m>\d{1,2})$",
         r"^(?P<y>\d{4})[- ]?[qQ](?P<q>[1-4])$",
     ),
+    "short": (r"^(?P<y>\d\d)(?P<m>\d\d)(?P<d>\d\d)(?: " + _CLOCK + ")?$",),
     "doy": (r"^(?P<y>\d{4}) (?P<j>\d{1,3})" + _TIME,),
     "week": (r"^(?P<y>\d{4})(?: |[- ]?[wW])(?P<w>\d{1,2})(?:[- ](?P<d>[1-7]))?$",),
-    "day": tuple(f"^{_D}{sign}{_M}{sign}{year},?{_TIME}" for sign, year in _SIGNS),
+    "day": (
+        *(f"^{_D}{sign}{_M}{sign}{year},?{_TIME}" for sign, year in _SIGNS),
+        r"^(?P<d>\d\d)(?P<m>\d\d)(?P<y>\d\d)(?: " + _CLOCK + ")?$",
+    ),
     "month": tuple(f"^{_M}{sign}{_D}{sign}{year},?{_TIME}" for sign, year in _SIGNS),
     "name": (
         _WEEKDAY + r"(?P<d>\d{1,2})[-/. ]{0,2}" + _NAMED + "[-/., ]*" + _Y + _TIME,
@@ -77,6 +88,7 @@ _FORMS = {
         r"^(?P<y>\d{4})[-/. ]" + _NAMED + r"(?:[-/. ](?P<d>\d{1,2}))?" + _TIME,
         _WEEKDAY + _NAMED + r" +(?P<d>\d{1,2}) +(?P<H>\d{1,2}):(?P<M>\d{2}):(?P<S>\d{2})"
         r"(?: (?P<z>" + _NAMES + r"|(?:UTC|GMT)?[-+]\d{2}:?\d{2})| [A-Z]{3,4})? (?P<y>\d{4})$",
+        _WEEKDAY + _NAMED + r" +(?P<d>\d{1,2}) +" + _CLOCK + r" (?P<y>\d{4}) (?P<z>[-+]\d{4})$",
     ),
 }
 _COUNTED = {"week": "week|wk", "doy": "doy|day_?of_?year|jday|yday"}  # as columns are called
@@ -132,10 +144,35 @@ def find_kind(cells: Any, name: str = "", wanted: Wanted = Wanted()) -> str | No
     if not len(cells):
         return None
     kind = wanted.format or _best(cells, name, wanted)
-    if kind is None or wanted.zone is None or kind == "number":
+    if kind in (None, "number"):
         return kind
+    zone = wanted.zone or ("" if kind in (*UNITS, *_YEARS) else _zone_in(name))
     zoned = kind == "instant" or kind.endswith("Z") or "%z" in kind
-    return kind if zoned else f"{kind}@{wanted.zone}"
+    return f"{kind}@{zone}" if zone and not zoned else kind
+
+
+def _zone_in(name: str) -> str:
+    """Return the zone that a column's name states, UTC apart.
+
+    Examples
+    --------
+    >>> _zone_in("time (UTC+2)"), _zone_in("Time [CET]"), _zone_in("MTU (CET/CEST)")
+    ('+02:00', '+01:00', 'CET')
+    """
+    found = _STATED.search(name)
+    if found is None:
+        return ""
+    if found["place"]:
+        with suppress(ConfigError):
+            Wanted(zone=found["place"]).check()
+            return found["place"]
+        return ""
+    if found["other"]:  # summer time, too
+        return found["zone"] if found["zone"] in ("CET", "EET", "WET") else ""
+    if found["sign"]:
+        return f"{found['sign']}{found['H']:>02}:{found['M'] or '00'}"
+    offset = _ABBREVIATIONS.get(found["zone"], "Z")
+    return "" if offset == "Z" else f"{offset}:00"
 
 
 def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
@@ -159,6 +196,8 @@ def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
     kind = min(read, key=lambda kind: read[kind].null_count)
     if read[kind].null_count == len(cells):
         return None
+    if kind == "short" and "day" in read and read["day"].null_count == read[kind].null_count:
+        return min(kind, "day", key=lambda form: _roughness(read[form]))
     other = kind.replace("day", "month")
     if other != kind and other in read and read[other].null_count == read[kind].null_count:
         dots = wanted.commas or "." in cells[0].as_py()
@@ -233,12 +272,24 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
     if whole and low >= 190001:
         months = np.diff(values // 100 * 12 + values % 100)
         follow = (len(months) > 1 and set(np.abs(months)) == {1.0}) or "month" in name.lower()
-        short = high < 210013 and (len(values) < 3 or not follow)
+        short = high <= 999999 and (high >= 210013 or len(values) < 3 or not follow)
         if not short and not parse(cells, "year")[0].null_count:
             return "year"
-    if "date" in name.lower() and low >= 14_612 and high <= 73_051:  # the years 1940 to 2099
-        return "excel"
-    return "number"
+    called = name == "c1" or re.search("date|datum|day|ymd", name.lower())
+    six = _of_six_digits(values, cells) if whole and called and high <= 991231 else ""
+    serial = "date" in name.lower() and low >= 14_612 and high <= 73_051  # the years 1940 to 2099
+    return six or ("excel" if serial else "number")
+
+
+def _of_six_digits(values: Any, cells: Any) -> str:
+    """Return what dates in order, as 210105, 050121 or 202101, are: numbers if it is not clear."""
+    forms = "year", "short", "day"
+    read = {form: parse(cells, form)[0] for form in forms[int(values.max() >= 210013) :]}
+    even = {f: _roughness(times) for f, times in read.items() if not times.null_count}
+    kind = min(even, key=even.__getitem__, default="")
+    if "year" in even:  # 202001 may be in January or on 1 October
+        kind = "year" if len({*(values // 100)}) > 1 else "number"
+    return "number" if kind in even and even[kind][0] else kind
 
 
 def _in_years(values: Any, name: str, *, whole: bool) -> str:
@@ -253,7 +304,8 @@ def _in_years(values: Any, name: str, *, whole: bool) -> str:
         return "%Y" if follow or "year" in name.lower() else "number"
     even = len(steps) > 1 and ((steps > 0.0).all() or (steps < 0.0).all())
     even = even and np.abs(steps).max() <= 1.0 and (values % 1.0).max() > 0.13
-    return "years" if called and even else "number"
+    months = np.abs(values * 12.0 - np.rint(values * 12.0)).max() < 0.01
+    return _YEARS[int(months)] if called and even else "number"
 
 
 def parse(cells: Any, kind: str) -> tuple[Any, str]:
@@ -266,7 +318,7 @@ def parse(cells: Any, kind: str) -> tuple[Any, str]:
         return _of_periods(cells, kind), kind
     if form in TYPES:
         times = read_cells(cells, TYPES[form])
-    elif form in (*UNITS, "excel", "years"):
+    elif form in (*UNITS, "excel", *_YEARS):
         times = _counted(read_cells(cells, pa.float64()), cells, form)
     else:
         times = _read_form(cells, form)
@@ -305,11 +357,14 @@ def _counted(numbers: Any, cells: Any, unit: str) -> Any:
     """Turn counts of a unit into time stamps, exact to the nanosecond for whole counts."""
     values = numbers.to_numpy(zero_copy_only=False)
     lost = ~np.isfinite(values)
-    if unit == "years":
+    if unit in _YEARS:
         years = np.clip(np.where(lost, 1970.0, values), 1678.0, 2261.0)
         starts = (np.floor(years).astype(int) + np.array([[-1970], [-1969]])).astype("M8[Y]")
         begun, end = starts.astype("M8[s]").astype(np.int64)
         ticks = (begun + np.rint(years % 1.0 * (end - begun)).astype(np.int64)) * 10**9
+        if unit == "twelfths":
+            months = (np.rint(years * 12.0).astype(int) - 1970 * 12).astype("M8[M]")
+            ticks = months.astype("M8[ns]").astype(np.int64)
     elif unit == "excel":
         days = np.clip(np.where(lost, 0.0, values) - _EXCEL, -106_000.0, 106_000.0)
         ticks = np.rint(days * 86_400e3).astype(np.int64) * 10**6

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from streamddcrp.checkpoint import decode_state
@@ -135,6 +136,11 @@ class Case:
     river: Callable[[int], Any] | None = None
     examples: int | None = None
     fails: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def kind(self):
+        made = getattr(self.make, "func", self.make)
+        return made if isinstance(made, type) else type(self.make())
 
     def can(self, *abilities):
         return not self.lacks & set(abilities)

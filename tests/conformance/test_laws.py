@@ -27,7 +27,7 @@ LEARNING = ("learn_one", "learn_many", "step_many", "to_bytes")
 def test_every_public_model_has_a_case():
     public = [getattr(streamddcrp, name) for name in streamddcrp.__all__]
     models = {x for x in public if isinstance(x, type) and any(hasattr(x, m) for m in LEARNING)}
-    assert models == {type(case.make()) for case in CASES}
+    assert models == {case.kind for case in CASES}
     assert len({case.name for case in CASES}) == len(CASES)
     for case in CASES:
         assert set(case.lacks) <= ABILITIES.keys()
@@ -80,7 +80,7 @@ def test_rows_one_by_one_are_learned_as_in_a_batch(case, seed, n):
 
 
 def _leads(case):
-    return case is next(one for one in CASES if type(one.make()) is type(case.make()))
+    return case is next(one for one in CASES if one.kind is case.kind)
 
 
 @law(where=_leads)
@@ -149,7 +149,7 @@ def test_scores_and_probabilities_are_in_range(case):
 
 @law(where=lambda case: case.forms is not None)
 def test_forms_of_a_batch_agree(case):
-    stream, kept = case.some(4), []
+    stream, kept = case.some(4)[:70], []
     for forms in case.forms(stream):
         outputs = []
         first, models = next(iter(forms)), {}
@@ -241,7 +241,7 @@ def test_looking_changes_nothing_and_needs_nothing_learned(case):
         assert model.to_bytes() == before, cut
 
 
-@law(where=lambda case: hasattr(case.make(), "predict_many"))
+@law(where=lambda case: hasattr(case.kind, "predict_many"))
 def test_a_batch_is_looked_at_as_its_rows_are(case):
     stream = case.some(8)
     model, rest = case.learned(stream[:60]), stream[60:66]
@@ -345,7 +345,7 @@ def test_files_and_damage(case, tmp_path):
 
 @law()
 def test_copies_and_pickles_go_on_by_themselves(case):
-    stream = case.some(12)
+    stream = case.some(12)[:90]
     for cut in (7, 60):
         model = case.learned(stream[:cut])
         before = model.to_bytes()
@@ -394,7 +394,7 @@ def as_table(rows):
 
 @law("river")
 def test_a_clone_has_learned_nothing(case):
-    stream = case.some(13)
+    stream = case.some(13)[:80]
     model = case.learned(stream)
     clone = model.clone()
     assert case.differences(clone, case.make()) == []

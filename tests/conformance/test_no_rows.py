@@ -14,7 +14,7 @@ ONE = (None, 5, "x", [1.0], (1, 2), object(), {1.5: 2.0}, {"a": object()}, np.ar
        {None: 1.0})  # fmt: skip
 MANY = (None, 5, 3.5, "x", object(), [None], [[1.0, "a"]], {}, {"a": 1}, [[[1.0]]], [{"a": "x"}],
         np.array(["a"]), pa.table({"z": ["x"]}), [b"x"], [object()], [5], pa.table({}))  # fmt: skip
-FEW = {type(case.make()).__name__ + str(case.stream): case for case in CASES}.values()
+FEW = {case.kind.__name__ + str(case.stream): case for case in CASES}.values()
 
 
 @pytest.mark.parametrize("case", FEW, ids=lambda case: case.name)

@@ -147,8 +147,9 @@ def test_a_stamp_of_next_year_is_set_aside_by_default_and_named(tmp_path, caplog
     assert "set aside row 7: column 't' is more than a day" in caplog.text
     with pytest.raises(SchemaError, match=r"row 7: column 't' is more than --max-ahead ahead"):
         go(tmp_path / "stop", table, dead=False, max_ahead="1h")
-    future = [{"t": f"2099-01-{1 + i // 24:02d}T{i % 24:02d}:00:00Z", "a": 1} for i in range(99)]
-    assert len(go(tmp_path / "simulated", future)[0]) == 99
+    future = [{"t": f"{2150 + i // 12}-{1 + i % 12:02d}-01", "a": 1} for i in range(99)]
+    for batch_rows in (1, 100):
+        assert len(go(tmp_path / f"dates-{batch_rows}", future, batch_rows=batch_rows)[0]) == 99
 
 
 def test_without_a_policy_the_first_late_row_stops_the_run(tmp_path):

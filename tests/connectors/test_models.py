@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamddcrp import GroupDP
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp_connectors.run import models as models_module
@@ -17,6 +18,7 @@ from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
 
 from .toy import Toy
 
+GAUSSIAN = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
 RECIPE = Recipe(Toy, Toy.from_bytes)
 
 
@@ -185,3 +187,24 @@ def test_bad_toml(tmp_path, text, match):
         path.write_text(text)
     with pytest.raises(ConfigError, match=match):
         recipe_for(Toy, read_options(path), Toy.from_bytes)
+
+
+def test_keys_are_groups_of_a_model_that_takes_groups(stores):
+    """As in Python, whatever the batches, and across a restart; a refused row is set aside."""
+    rng = np.random.default_rng(3)
+    values = np.where(np.arange(60) % 3 == 0, 9.0, 0.0) + rng.normal(size=60)
+    recipe = recipe_for(GroupDP, {"n_particles": 5, "likelihood": GAUSSIAN}, GroupDP.from_bytes)
+    given_rows = rows(np.arange(60.0), values, list("abc") * 20)
+    store, results, refused = stores(), [], {}
+    for start in range(0, 60, 20):
+        models = Models(recipe, "k", store)
+        batch = models.step(given_rows.slice(start, start + 20), refused)
+        results += batch.column("label").to_pylist()
+        models.save({"row": start})
+    model = recipe.make()
+    expected = model.step_many(values[:, None], np.arange(60.0), group=list("abc") * 20)
+    assert results == expected["label"].to_pylist()
+    assert model.groups == ["a", "b", "c"]
+    late = rows([60.0, 61.0], [np.inf, 1.0], list("ab"), first=60)
+    assert len(models.step(late, refused)) == 1
+    assert [*refused] == [60]

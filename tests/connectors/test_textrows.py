@@ -406,3 +406,14 @@ def test_a_file_of_another_kind_is_named(head, said):
     with pytest.raises(ConfigError, match=said):
         sniff(head, "rows.json")
     assert sniff(b"[a],b", "rows.csv") == "csv"
+
+
+def test_a_column_that_comes_late_is_named_once(caplog):
+    rows = JsonRows()
+    assert rows.names_of(b'{"a": 1}\n{"a": 2}\n') == ["a"]
+    for _ in range(2):
+        batch, _ = rows.decode(
+            b'{"a": 3, "b": 1}\n{"b": 2, "a": 4}\n', Columns(features=("a",)), None
+        )
+        assert batch.num_rows == 2
+    assert caplog.text.count("left out: b, which the first rows lack") == 1

@@ -105,7 +105,7 @@ class SparkOwn(Visits):
 
 
 FLEETS = {
-    "1,000 keys of SeqDDCRP": (MODEL, measurements(1000, 10)),
+    "300 keys of SeqDDCRP": (MODEL, measurements(300, 10)),
     "200 keys of TextStream": (TextStream(lag=8, births=1), titles(200, 6)),
 }
 STORY = ("size", "copies", "rate", "first", "last", "words", "example")

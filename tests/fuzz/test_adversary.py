@@ -22,7 +22,7 @@ def test_adversarial_rows_do_no_harm(case):
 @pytest.mark.parametrize("case", one_each(), ids=lambda c: c.name)
 def test_rows_of_one_kind_do_no_harm(case):
     for kind in Adversary(case, 0).kinds:
-        came = attack(case, 3, 200, 20.0, kind=kind)
+        came = attack(case, 3, 100, 20.0, kind=kind)
         assert came["found"] == [], kind
 
 

@@ -122,7 +122,7 @@ ARRAYS = [
 ]
 BY_NAME = {subject.name: subject for subject in subjects()}
 # The first case of each class, after some rows and in its warm-up.
-ONE_EACH = {(type(s.case.make()).__name__, type(s).__name__): s for s in [*BY_NAME.values()][::-1]}
+ONE_EACH = {(s.case.kind.__name__, type(s).__name__): s for s in [*BY_NAME.values()][::-1]}
 
 
 @pytest.mark.parametrize(("name", "array", "place", "value"), FOUND)

@@ -267,6 +267,10 @@ def group_dp_gibbs(record):
             for field in ("labels", "auxiliary", "log_joint", "n_clusters", "alpha"):
                 record.add(f"{name_of}.{field}", getattr(draws, field))
             record.add(f"{name_of}.density", draws.log_predictive(X[:5], group[:5]))
+    draws = sample_group_dp(X, GIVEN, markov=True, n_chains=2, n_sweeps=10, burn_in=5, seed=1)
+    for field in ("labels", "auxiliary", "log_joint", "n_clusters", "alpha"):
+        record.add(f"markov.{field}", getattr(draws, field))
+    record.add("markov.density", draws.log_predictive(X[:5]))
 
 
 @case

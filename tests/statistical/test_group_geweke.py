@@ -48,7 +48,7 @@ def rows_of(rng, labels):
 
 def load(chain, X):
     """Let the chain go on with other rows in the same clusters."""
-    family, hyper, clusters = PRIOR.family, PRIOR.hyper(1), chain.clusters
+    family, hyper, clusters = PRIOR.family, PRIOR.hyper(1), chain.state.clusters
     chain.rows = X
     clusters.stats[:] = 0.0
     for x, k in zip(X, chain.labels, strict=True):

@@ -53,7 +53,7 @@ def test_bars_in_one_pass_and_fitted():
 SCALE, NOISE, DIMENSIONS = (3.0, 2.5, 2.0), 0.3, 30
 
 
-def planted(seed, N=2000):
+def planted(seed, N):
     """Points on a tree of components with nine paths, three below each of three nodes."""
     rng = np.random.default_rng(seed)
     parts = [rng.normal(size=(n, DIMENSIONS)) for n in (1, 3, 9)]
@@ -70,7 +70,10 @@ def span(W):
     return axes.T @ axes
 
 
-def test_planted_trees_of_components_come_back():
+@pytest.mark.parametrize(
+    ("n_seeds", "N"), [(2, 600), pytest.param(5, 2000, marks=pytest.mark.slow)]
+)
+def test_planted_trees_of_components_come_back(n_seeds, N):
     """As many nodes, and the subspace of every path as near as so many points can tell it.
 
     A subspace of L directions with singular values s_l, estimated from n points with noise, is off
@@ -78,8 +81,8 @@ def test_planted_trees_of_components_come_back():
     L (D - L) = 81 squares, so that twice as much is more than six standard deviations away.
     """
     extra = []
-    for seed in range(5):
-        X, of, W, noise = planted(seed)
+    for seed in range(n_seeds):
+        X, of, W, noise = planted(seed, N)
         model = NestedCRPComponents()
         model.learn_many(X)
         model.refine()

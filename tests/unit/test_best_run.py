@@ -51,8 +51,7 @@ def gains(config, state, r):
     return [*found, gain + state.sums[NEW_LOG_BETA] + evidence(all_of_it)]
 
 
-@pytest.mark.parametrize("recall", [False, True])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("seed", "recall"), [(0, False), (1, True)])
 def test_the_run_with_the_largest_gain_is_found(seed, recall):
     config, state = engine(LIKELIHOOD, Exponential(3.0), window=16, look_back=0, recall=recall)
     twin, lengths = DenseStream(config, state, Exponential(3.0), LIKELIHOOD), set()

@@ -18,6 +18,24 @@ NAMED = re.compile(
 )
 MADE = ("docs/_build", "docs/api", "docs/tutorials")  # by `make docs`
 each = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+ANSWERS = {  # question: the clicks from the README to its answer, and words of it
+    "Which model do I need?": ("docs/which-model.md", "| you have | you want | use |"),
+    "Which regimes are there, and when?": (
+        "docs/tasks/index.md",
+        "regimes.md",
+        "when the stream entered",
+    ),
+    "How do I get one alarm a day?": ("docs/tasks/index.md", "alarms.md", 'Alarm(per="day")'),
+    "Which column made the alarm?": ("docs/reading-the-outputs.md", "why.md", "explain_one"),
+    "Which regimes are planned or faults?": ("docs/reading-the-outputs.md", "model.mark(3,"),
+    "Why are there too many regimes?": ("docs/tuning.md", "one regime has several ids"),
+    "Which story was the biggest?": ("docs/tasks/index.md", "headlines.md", "biggest"),
+    "How do I follow a thousand machines?": ("docs/keyed.md", "memory_limit"),
+    "Can it read my CSV file?": ("docs/first-steps.md", "faq.md", "decimal commas"),
+    "How do I read from Kafka?": ("docs/live.md", "kafka://"),
+    "Is anything lost if it is killed?": ("docs/promises.md", "kill"),
+    "How fast is it?": ("docs/measured.md", "µs a row"),
+}
 
 
 def anchors(path):
@@ -57,6 +75,16 @@ def test_named_files_are_there(page):
         pytest.skip("names files of earlier versions")
     named = [name for name in NAMED.findall(page.read_text()) if not name.startswith(MADE)]
     assert [name for name in named if not (REPOSITORY / name).exists()] == []
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_answers_are_within_two_clicks_of_the_readme(question):
+    *clicks, words = ANSWERS[question]
+    page = REPOSITORY / "README.md"
+    for link in clicks:
+        assert link in {name.partition("#")[0] for name in LINK.findall(page.read_text())}
+        page = page.parent / link
+    assert words in page.read_text()
 
 
 def test_every_page_is_in_a_table_of_contents():

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 CORE, CONNECTORS = "streamddcrp", "streamddcrp_connectors"
@@ -33,6 +34,7 @@ KERNELS_MAY_IMPORT = {
 SHARED_KERNELS = {"likelihoods", "particles", "data"}  # as in the key of the kernel cache
 
 
+@cache
 def sources(package: str) -> dict[str, ast.Module]:
     """Parse all modules of a package: dotted name to syntax tree."""
     spec = importlib.util.find_spec(package)
@@ -47,9 +49,9 @@ def sources(package: str) -> dict[str, ast.Module]:
     return found
 
 
-CORE_SOURCES = sources(CORE)
-ALL_SOURCES = {**CORE_SOURCES, **sources(CONNECTORS)}
-PACKAGES = {name.rpartition(".")[0] for name in ALL_SOURCES} | {CORE, CONNECTORS}
+@cache
+def all_sources() -> dict[str, ast.Module]:
+    return sources(CORE) | sources(CONNECTORS)
 
 
 def imports(name: str, tree: ast.Module, known: set[str], packages: set[str]) -> Iterator[str]:
@@ -71,16 +73,19 @@ def imports(name: str, tree: ast.Module, known: set[str], packages: set[str]) ->
                 yield full if full in known else base
 
 
-def edges(files: dict[str, ast.Module]) -> list[tuple[str, str]]:
-    known = set(ALL_SOURCES)
+@cache
+def all_edges() -> list[tuple[str, str]]:
+    known = set(all_sources())
+    packages = {name.rpartition(".")[0] for name in known} | {CORE, CONNECTORS}
     return [
         (name, target)
-        for name, tree in files.items()
-        for target in imports(name, tree, known, PACKAGES)
+        for name, tree in all_sources().items()
+        for target in imports(name, tree, known, packages)
     ]
 
 
-CORE_EDGES, ALL_EDGES = edges(CORE_SOURCES), edges(ALL_SOURCES)
+def core_edges() -> list[tuple[str, str]]:
+    return [edge for edge in all_edges() if is_in(edge[0], CORE)]
 
 
 def arrows(wrong: list[tuple[str, str]]) -> str:
@@ -97,19 +102,19 @@ def is_in(module: str, package: str) -> bool:
 
 
 def test_there_is_something_to_judge():
-    assert {CORE, f"{CORE}.errors", f"{CORE}.numerics"} <= set(CORE_SOURCES) | {CORE}
-    assert any(is_in(target, CORE) for _, target in CORE_EDGES)
+    assert {CORE, f"{CORE}.errors", f"{CORE}.numerics"} <= set(sources(CORE)) | {CORE}
+    assert any(is_in(target, CORE) for _, target in core_edges())
 
 
 def test_every_part_of_the_package_has_its_row():
     """A new folder must be given its place in the order (ROWS, above)."""
-    assert {top(module) for module in CORE_SOURCES} <= set(ROW)
+    assert {top(module) for module in sources(CORE)} <= set(ROW)
 
 
 def test_core_imports_point_one_way():
     wrong = [
         (module, target)
-        for module, target in CORE_EDGES
+        for module, target in core_edges()
         if is_in(target, CORE)
         and top(module) != top(target)
         and ROW[top(target)] > ROW[top(module)]
@@ -119,7 +124,7 @@ def test_core_imports_point_one_way():
 
 def test_no_circles_between_parts_of_the_core():
     graph = defaultdict(set)
-    for module, target in CORE_EDGES:
+    for module, target in core_edges():
         if is_in(target, CORE) and top(module) != top(target):
             graph[top(module)].add(top(target))
 
@@ -133,7 +138,7 @@ def test_no_circles_between_parts_of_the_core():
 
 
 def test_core_does_not_know_the_connectors():
-    wrong = [edge for edge in CORE_EDGES if is_in(edge[1], CONNECTORS)]
+    wrong = [edge for edge in core_edges() if is_in(edge[1], CONNECTORS)]
     assert not wrong, arrows(wrong)
 
 
@@ -146,7 +151,7 @@ def model_of(module: str) -> str | None:
 def test_models_never_import_each_other():
     wrong = [
         (module, target)
-        for module, target in CORE_EDGES
+        for module, target in core_edges()
         if model_of(module) and model_of(target) and model_of(module) != model_of(target)
     ]
     assert not wrong, arrows(wrong)
@@ -154,8 +159,8 @@ def test_models_never_import_each_other():
 
 def test_no_circles_between_modules():
     graph = defaultdict(set)
-    for module, target in ALL_EDGES:
-        if target in ALL_SOURCES and target != module:
+    for module, target in all_edges():
+        if target in all_sources() and target != module:
             graph[module].add(target)
     done: set[str] = set()
 
@@ -166,30 +171,28 @@ def test_no_circles_between_modules():
                 walk(following, [*path, module])
             done.add(module)
 
-    for module in sorted(ALL_SOURCES):
+    for module in sorted(all_sources()):
         walk(module, [])
 
 
+@cache
 def public_modules() -> set[str]:
     """Name the modules that the table of public names lists."""
     tree = ast.parse(Path(importlib.util.find_spec(CORE).origin).with_suffix(".pyi").read_text())
     return {f"{CORE}.{node.module}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
 
 
-PUBLIC_MODULES = public_modules()
-
-
 def may_know_arrow(module: str) -> bool:
     """Whether a module stands where tables come in or go out."""
     if model_of(module):
-        return module in PUBLIC_MODULES or module.endswith(("views", "story_line"))
+        return module in public_modules() or module.endswith(("views", "story_line"))
     return top(module) in {"estimator", "data", "checkpoint", "monitor", "plots"}
 
 
 def test_libraries_stay_in_their_fields():
     wrong = [
         (module, target)
-        for module, target in CORE_EDGES
+        for module, target in core_edges()
         if (is_in(target, "pyarrow") and not may_know_arrow(module))
         or (is_in(target, "river") and top(module) not in {"estimator", "models", "monitor"})
         or (is_in(target, "numba") and top(module) not in ROWS[0])
@@ -199,7 +202,7 @@ def test_libraries_stay_in_their_fields():
 
 def test_connectors_do_not_know_river():
     """Connectors drive estimators through their own methods."""
-    wrong = [edge for edge in ALL_EDGES if is_in(edge[1], "river") and is_in(edge[0], CONNECTORS)]
+    wrong = [edge for edge in all_edges() if is_in(edge[1], "river") and is_in(edge[0], CONNECTORS)]
     assert not wrong, arrows(wrong)
 
 
@@ -208,7 +211,7 @@ def test_a_run_does_not_know_servers_pages_and_reports():
     above = [f"{CONNECTORS}.{name}" for name in ("live", "page", "report", "spark", "cli")]
     wrong = [
         (module, target)
-        for module, target in ALL_EDGES
+        for module, target in all_edges()
         if is_in(module, f"{CONNECTORS}.run") and any(is_in(target, name) for name in above)
     ]
     assert not wrong, arrows(wrong)
@@ -216,7 +219,7 @@ def test_a_run_does_not_know_servers_pages_and_reports():
 
 def test_core_has_no_network_and_no_processes():
     forbidden = {"socket", "http", "urllib", "subprocess", "multiprocessing", "asyncio", "requests"}
-    wrong = [edge for edge in CORE_EDGES if edge[1].partition(".")[0] in forbidden]
+    wrong = [edge for edge in core_edges() if edge[1].partition(".")[0] in forbidden]
     assert not wrong, arrows(wrong)
 
 
@@ -242,7 +245,7 @@ def test_kernels_import_leaves_only():
     """What a kernel calls is in the digest that names its cache folder."""
     wrong = [
         (module, target)
-        for module, target in CORE_EDGES
+        for module, target in core_edges()
         if is_kernel(module) and not kernel_may_import(module, target)
     ]
     assert not wrong, arrows(wrong)
@@ -252,7 +255,7 @@ def test_leaf_functions_know_nothing_of_the_package():
     leaf = f"{CORE}.numerics"
     wrong = [
         edge
-        for edge in CORE_EDGES
+        for edge in core_edges()
         if edge[0] == leaf
         and is_in(edge[1], CORE)
         and edge[1] not in {f"{CORE}.compilation", f"{CORE}.lanes"}
@@ -264,7 +267,7 @@ def test_one_module_knows_the_inside_of_numba():
     """And few know that one: what they do is done without them where numba is another."""
     allowed = ("numba", "numba.extending", "llvmlite", "llvmlite.binding")
     wrong = [
-        edge for edge in ALL_EDGES
+        edge for edge in all_edges()
         if edge[1].partition(".")[0] in ("numba", "llvmlite")
         and edge[1] not in allowed and edge[0] != f"{CORE}.numba_inside"
     ]  # fmt: skip
@@ -272,7 +275,7 @@ def test_one_module_knows_the_inside_of_numba():
     late = {"roots", "kernel_cache", "array_groups"}
     guarded = {f"{CORE}.{name}" for name in [*late, "numba_inside"]}
     wrong = [
-        (module, target) for module, target in ALL_EDGES
+        (module, target) for module, target in all_edges()
         if target in guarded and module not in guarded
         and (module, target) != (f"{CORE}.compilation", f"{CORE}.roots")
     ]  # fmt: skip

@@ -21,7 +21,7 @@ _FLAGS = (
 _SENTINELS = (
     -0.99, -9.9, -9.99, -99.0, -99.9, -99.99, -200.0, -999.0, -999.9, -999.99, -9999.0,
     -9999.9, -9999.99, -99999.0, 999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99,
-    99999.0, 99999.9, 999999.0,
+    99999.0, 99999.9, 999999.0, 9999999.0,
 )  # fmt: skip
 _SHORT = (99.0, 99.9, 99.99)  # percentages, unless other columns have marks of nines
 _COUNTERS = re.compile(
@@ -39,7 +39,10 @@ _SIZES = {
     "n": 1e-9, "h": 100.0, "c": 0.01,
 }  # fmt: skip
 _PREFIX = "|".join(sorted(_SIZES, key=len, reverse=True))
-_CLOCKS = r"^\d{1,2}(:\d{1,2}:\d{1,2}|[:.]\d{2}([:.]\d{2}([.,]\d+)?)?)( ?[AaPp](\.?[Mm]\.?)?)?$"
+_CLOCKS = (
+    r"^\d{1,2}(:\d{1,2}:\d{1,2}|[:.h]\d{2}([:.]\d{2}([.,]\d+)?)?)( ?[AaPp](\.?[Mm]\.?)?)?"
+    r"( ?- ?\d{2}[:.h]\d{2})?$|^\d{2} - \d{2}$"
+)
 _TIME_NAMES = re.compile(
     r"((?:date|time|timestamp)s?|(?:^|[\W_])(?:at|ts|t|when|epoch|stamp|day|month|year|utc|unix|decimal|"
     r"yyyymmdd|datum|zeit|fecha|start|end|index|c\d+))"

@@ -39,6 +39,7 @@ _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}$")
 _HOUR = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$")
 _NOTES = re.compile("(comment|remark|note)s?", re.I)  # of columns that rows may do without
 _FORMS = re.compile(r"\d+[sdn]")  # lengths and types of columns
+SECOND = re.compile(r"(?m)^(\s*1\d{9}):(?=[ \t])")  # since 1970, as RRDtool writes it
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DATED = re.compile(
     r"\d{1,4}[-/.]\d{1,2}([-/.]\d{1,4})?([T :][^,;|\t]*)?|\d{1,2}:\d{2}(:\d{2}[^,;|\t]*)?"
@@ -130,6 +131,8 @@ def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
     below = [len(row) for row, at in zip(best.rows, best.lines, strict=True) if at >= found.skip]
     even = below.count(best.width) / max(len(below), 1)
     ragged = not found.header and even < 0.9 and not {"sep", "skip"} & {*given}
+    longer = bool(best.rows) and best.width == 1 < len(best.rows[0])
+    ragged |= longer and not _is_value(best.rows[-1][0])
     found = replace(found, ragged=ragged, glued=found.glued and found.sep == " ")
     arff = re.findall(r"(?im)^@attribute\s+(?:'([^']+)'|\"([^\"]+)\"|(\S+))", text)
     if len(arff) == best.width and not found.header:
@@ -155,7 +158,8 @@ def _cut(text: str, sep: str) -> _Cut:
     cut, marked = _Cut([], [], [], set()), []
     lines = text.split("\n")
     if sep == " ":
-        parts = ((n, re.findall(r'"[^"]*"|[^\s"]\S*', line)) for n, line in enumerate(lines))
+        lines = [SECOND.sub(r"\1", line) for line in lines]
+        parts = ((n, re.findall(r'(?:"[^"]*"|\S)+', line)) for n, line in enumerate(lines))
         read: Any = ((n, [part.strip('"') for part in cells]) for n, cells in parts)
     else:
         read = _records(text, sep)
@@ -253,7 +257,8 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     found = replace(found, comment=cut.mark)
     if not cut.rows:
         return replace(found, **{k: v for k, v in given.items() if k in ("header", "skip")})
-    start = 0 if cut.width == 1 or "skip" in given else _first_row(cut)
+    lone = cut.width == 1 and not any(" " in cell.strip() for cell in cut.rows[0][1:])
+    start = 0 if lone or "skip" in given else _first_row(cut)
     rows = cut.rows[start:]
     names = _names_above(cut, start, text, found.sep) if start else ()
     if names:

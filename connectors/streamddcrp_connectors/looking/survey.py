@@ -44,6 +44,8 @@ _IDS = re.compile(  # of the things that numbers tell apart
     r"|.*[a-z]I[dD]"
 )
 _ID = "an id"
+_ZONE_NAMES = re.compile(r"(?i:(?:.*\W)?(?:time[ _]?zone|zeitzone|tz|utc[ _]?offset))")
+_ZONE = re.compile(r"Z|(?:UTC|GMT)?[-+]\d\d:?\d\d|[A-Z]{3,4}")
 _WHY = {
     "words": "words", "time": "times", "clock": "times of day", "counter": "counts the rows",
     "ramp": "counts the rows", "empty": "empty",
@@ -82,6 +84,7 @@ def survey(
         if len(times) == 1 and _is_day(table, habits, times[0], wanted):
             times = (*times, *_clocks(table, habits, times[0])[:1])
         key = key or (_find_key(table, habits, times, wanted) if times else None)
+    times = (*times, *_zones(table, times))
     kind = _kind(table, times, wanted)
     stamped = parse(_joined(table, times), kind)[0] if kind not in (None, "number") else None
     features, left_out = [], {}
@@ -143,6 +146,14 @@ def _is_code(name: str, cells: Any, *, first: bool) -> bool:
     called = _IDS.fullmatch(name) and (first or name != "id")  # idle, in the table of vmstat
     whole = pc.match_substring_regex(cells, r"^\d+(\.0)?$") if called else None
     return padded or (whole is not None and pc.all(whole).as_py())
+
+
+def _zones(table: Any, times: Sequence[str]) -> list[str]:
+    """Return the column that states the zone of each time, if there is one, and not all is UTC."""
+    called = (name for name in table.schema.names if _ZONE_NAMES.fullmatch(name) and times)
+    cells = {name: pc.unique(trimmed(table.column(name))).to_pylist() for name in called}
+    zones = [name for name in cells if all(map(_ZONE.fullmatch, [c or "" for c in cells[name]]))]
+    return [name for name in zones if name not in times and {*cells[name]} != {"UTC"}][:1]
 
 
 def _is_unnamed(name: str) -> bool:
@@ -294,9 +305,8 @@ def time_steps(
     lost = 0 if lost == words.as_py() < last / 50 else lost  # subtotals, which will be refused
     there = times.is_valid()
     if kind != "number":
-        there = pc.fill_null(
-            pc.less(times.cast(pa.int64()), int(time.time() + 86_400) * 10**9), False
-        )
+        past = pc.less(times.cast(pa.int64()), int(time.time() + 86_400) * 10**9)
+        there = pc.fill_null(past, False) if pc.any(past).as_py() else there
     kept = times.filter(there)
     ticks = (kept.cast(pa.int64()) if kind != "number" else kept).to_numpy(zero_copy_only=False)
     if key is None:
@@ -340,6 +350,7 @@ _FORMS = {
     "s": "in seconds since 1970", "ms": "in milliseconds since 1970",
     "us": "in microseconds since 1970", "ns": "in nanoseconds since 1970",
     "excel": "in days of a spreadsheet", "years": "in years and their fractions",
+    "twelfths": "in years and months as their fractions",
     "day": "days before months", "month": "months before days",
     "dayZ": "days before months", "monthZ": "months before days",
 }  # fmt: skip

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.run.jsontables import as_row, is_nested, tables, values_of
-from streamddcrp_connectors.run.rewritten import WRITERS, csv_lines
+from streamddcrp_connectors.run.rewritten import RECORDS, WRITERS, csv_lines
 
 DAMAGED = EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error
 HEAD = 1 << 16  # bytes that show what a file is
@@ -106,7 +106,8 @@ def packing(head: bytes) -> str | None:
         "tar": head[257:262] == b"ustar",
         "xml": _TREE.match(head) and b"<html" not in head[:500].lower(),
         "libsvm": _SPARSE.match(head), "rated": _RATED.match(head), "daily": _DAILY.match(head),
-        "mail": _MAIL.match(head), "dump": _DUMP.match(head), "json": is_document(head),
+        "mail": _MAIL.match(head), "records": RECORDS.match(head), "dump": _DUMP.match(head),
+        "json": is_document(head),
     }  # fmt: skip
     return next((kind for kind, fits in found.items() if fits), None)
 

@@ -19,7 +19,15 @@ import pyarrow.csv as pc_csv
 
 from streamddcrp.errors import SchemaError
 from streamddcrp_connectors.looking.cells import Cells
-from streamddcrp_connectors.looking.dialect import RULE, SEPARATORS, Dialect, bare, named, unglued
+from streamddcrp_connectors.looking.dialect import (
+    RULE,
+    SECOND,
+    SEPARATORS,
+    Dialect,
+    bare,
+    named,
+    unglued,
+)
 from streamddcrp_connectors.run.columns import (
     Columns,
     Refusal,
@@ -168,6 +176,7 @@ class CsvRows:
         if dialect.glued:
             block = unglued(block.decode(errors="surrogateescape")).encode(errors="surrogateescape")
         if dialect.sep == " ":
+            block = re.sub(SECOND.pattern.encode(), rb"\1", block)
             block = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", block)
             if b'"' in block:  # between cells, not within them
                 block = re.sub(rb'("[^"\n]*")|[ \t]+', lambda match: match[1] or b"\t", block)

@@ -7,6 +7,7 @@ read as in a CSV file, if the sample has such.
 """
 
 import json
+import logging
 import math
 import re
 from collections import Counter
@@ -40,6 +41,7 @@ _MEASURED = re.compile(  # InfluxDB's protocol: a measurement, its tags, its fie
 )
 _ACTION = re.compile(rb'(?m)^\{ *"(?:index|create)" *: *\{[^{}\n]*\} *\}\s*?\n')  # of a bulk
 _FIELD = re.compile(r'((?:\\.|[^,=\\])+)=("(?:\\.|[^"\\])*"|(?:\\.|[^,\\])*)')
+_LOG = logging.getLogger("streamddcrp.run")
 Made = tuple[Any, list[bool]]  # an array, and which of its cells could be made
 
 
@@ -58,6 +60,7 @@ class JsonRows:
         self._optional: set[str] = set()
         self._written: set[str] = set()  # columns in which the sample has text
         self._nested = False
+        self._known: set[str] = set()  # columns of the sample, and those that were told since
         self._bulk = False  # each row follows a line that says where to put it
 
     def names_of(self, sample: bytes) -> list[str]:
@@ -66,6 +69,7 @@ class JsonRows:
         rows = self._objects(sample)
         counts = Counter(name for row in rows for name in row)
         self._optional = {name for name, count in counts.items() if count < len(rows)}
+        self._known = {*counts}
         return [*counts]
 
     def _objects(self, sample: bytes) -> list[dict[str, Any]]:
@@ -117,6 +121,14 @@ class JsonRows:
                 except ValueError as error:
                     refused[len(rows)] = Refusal(str(error), line.decode(errors="replace").strip())
                     rows.append(None)
+
+        later = {name for row in rows if row and self._known for name in row} - self._known
+        later -= {*columns.raw}
+        if later:
+            self._known |= later
+            shown = ", ".join(sorted(later)[:8])
+            ways = "--features, with --missing-columns null, takes it"
+            _LOG.warning("left out: %s, which the first rows lack; %s", shown, ways)
 
         def values(number: int) -> Any:
             row = rows[number] or {}
@@ -263,10 +275,14 @@ def _words(cells: list[Any], kinds: tuple[type, ...]) -> Made:
 
 
 def _decoded(cell: Any) -> Any:
-    """Return a list of bytes, as journald writes what cannot be printed, as text."""
-    if not isinstance(cell, list) or any(type(n) is not int or not 0 <= n < 256 for n in cell):
+    """Return as one text a list of bytes, as of journald, or of parts, as of Telegram."""
+    if not isinstance(cell, list):
         return cell
-    return bytes(cell).decode("utf-8", "replace")
+    parts = [part.get("text") if isinstance(part, dict) else part for part in cell]
+    if all(isinstance(part, str) for part in parts):
+        return "".join(map(str, parts))
+    octets = all(type(n) is int and 0 <= n < 256 for n in cell)
+    return bytes(cell).decode("utf-8", "replace") if octets else cell
 
 
 def _encodable(text: str | None) -> str | None:

@@ -26,8 +26,9 @@ def tables(found: Any, depth: int = 0, label: str = "") -> Iterator[_Table]:
         yield from _tables_of_list(found, depth, label)
     elif isinstance(found, dict) and any(map(is_nested, found.values())):
         columns = [*found.values()]
-        names = found.get("columns")
-        rows = found.get("data", found.get("values"))
+        rows = next((found[name] for name in ("data", "values", "rows") if name in found), None)
+        cut = isinstance(rows, list) and rows and isinstance(rows[0], list) and depth < 4
+        names = (_names(found, len(rows[0])) if cut else None) or found.get("columns")  # type: ignore[index]
         if isinstance(names, list) and isinstance(rows, list):  # as pandas splits
             yield 1 << 60, label, lambda: (dict(zip(names, row, strict=False)) for row in rows)
         beside = _beside(found)
@@ -62,6 +63,19 @@ def _tables_of_list(found: list[Any], depth: int, label: str) -> Iterator[_Table
     for each in found if len(found) < 5 else ():
         if len(found) == 1 or (isinstance(each, list) and each and isinstance(each[0], dict)):
             yield from tables(each, depth + 1, label)
+
+
+def _names(found: Any, n: int) -> list[Any] | None:
+    """Return so many names of columns that are listed within an object, or those of objects."""
+    for key, value in found.items() if isinstance(found, dict) else ():
+        if isinstance(value, list) and len(value) == n > 1:
+            called = re.search("name|col|field|head", key.lower())
+            names = [v.get("name") if isinstance(v, dict) else called and v for v in value]
+            if all(isinstance(name, str) for name in names):
+                return names
+        elif (within := _names(value, n)) is not None:
+            return within
+    return None
 
 
 def _beside(found: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -35,7 +35,7 @@ class Lateness:
     max_ahead : str or None
         Refuse rows that lie farther ahead: time stamps of the clock, numbers of the largest time
         that was taken. Of the first row nothing is known. ``"none"``: refuse none. Default: time
-        stamps a day ahead of the clock and of all rows before.
+        stamps a day ahead of the clock, unless all before are.
     """
 
     def __init__(self, policy: str | None, max_ahead: str | None, columns: Columns) -> None:
@@ -123,11 +123,12 @@ class Lateness:
         times = _numbers(rows)
         ahead, option = _span(self._ahead, rows), "--max-ahead"
         if isinstance(ahead, int):
-            clock, what = time.time_ns(), "the clock"
-            if not self._given:  # of a series that lies in the future as a whole, ahead of itself
-                clock = max(clock, times.min() if self._newest is None else self._newest)
+            latest, what = time.time_ns() + ahead, "the clock"
+            if not self._given:
                 option = "a day (--max-ahead 30d, or none, allows it)"
-            bad = times > int(clock) + ahead
+                if latest < (times.min() if self._newest is None else self._newest):
+                    return rows, {}  # the series lies in the future as a whole
+            bad = times > latest
         else:
             before = np.concatenate([[self._first(times)], times[:-1]])
             fine = np.where(times <= before + ahead, times, -np.inf)

@@ -129,7 +129,8 @@ def usable(batch: Any, numbers: IntArray, columns: Columns) -> tuple[Rows, dict[
 class Models:
     """The model of a run: one for all rows, or one for each key.
 
-    What the last run left is taken up from ``store``.
+    The keys are the groups of a model that takes groups. What the last run left is taken up from
+    ``store``.
     """
 
     def __init__(
@@ -144,7 +145,8 @@ class Models:
         fresh = self._fresh = recipe.make()
         self._ignores_times = getattr(fresh, "ignores_times", False)
         self._of_stories = getattr(fresh, "tells_stories", False)
-        if key is not None:
+        self._grouped = key is not None and getattr(fresh, "takes_groups", False)
+        if key is not None and not self._grouped:
             self._model = Keyed(fresh, by=key, memory_limit=memory_limit, store=store)
         else:
             blob = None if store is None else store.get(_OP, _ONE)
@@ -265,12 +267,20 @@ class Models:
         first one ends the step with SchemaError, and nothing is learned.
         """
         try:
-            return rows.with_results(self._model.step_many(rows.inputs, rows.times))
+            return self._stepped(rows)
         except SchemaError as error:
             if error.row is None or refused is None:
                 raise _at(error, rows) from error
-        results = _step_apart(self._model, rows, refused)
+        results = _step_apart(self._stepped, rows, refused)
         return pa.concat_batches(results) if results else None
+
+    def _stepped(self, rows: Rows) -> Any:
+        if not self._grouped:
+            return rows.with_results(self._model.step_many(rows.inputs, rows.times))
+        key = rows.columns.key
+        group = rows.batch.column(key).to_pylist()
+        inputs = rows.inputs.drop_columns([key])
+        return rows.with_results(self._model.step_many(inputs, rows.times, group=group))
 
 
 def _as_times(t: Sequence[float | None], kind: Any) -> Any:
@@ -281,7 +291,7 @@ def _as_times(t: Sequence[float | None], kind: Any) -> Any:
     return pa.array(stamps).cast(pa.timestamp("us", kind.tz)).cast(kind)
 
 
-def _step_apart(model: Model, rows: Rows, refused: dict[int, Refusal]) -> list[Any]:
+def _step_apart(step: Callable[[Rows], Any], rows: Rows, refused: dict[int, Refusal]) -> list[Any]:
     """Give rows in pieces, leaving out those that are refused; each is judged after all before it.
 
     A row is dropped only once every row before it was taken or dropped, so the outcome is that of
@@ -292,7 +302,7 @@ def _step_apart(model: Model, rows: Rows, refused: dict[int, Refusal]) -> list[A
     while start < len(rows):
         piece = rows.slice(start, min(start + _PIECE, limit))
         try:
-            results.append(piece.with_results(model.step_many(piece.inputs, piece.times)))
+            results.append(step(piece))
         except SchemaError as error:
             if error.row is None:
                 raise

@@ -10,13 +10,21 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import groupby, islice
+from itertools import groupby, islice, zip_longest
 from typing import Any
 from xml.etree import ElementTree
+
+import numpy as np
 
 from streamddcrp.errors import ConfigError
 
 _MOST_INDICES = 10_000
+_RECORD = re.compile(  # of subtitles, and of git's log: what stands above its text
+    rb"(?m)^(?:(?:\d+\r?\n)?(?:(\d+):)?(\d\d):(\d\d)[.,](\d{3}) --> .*\n"
+    rb"|commit [0-9a-f]{7,40}\b.*\n(?:\w+: .*\n)*?Date: +(.*?)\r?\n)"
+)
+_SIZES = 3600, 60, 1, 0.001  # in seconds
+RECORDS = re.compile(rb"(?:\xef\xbb\xbf)?(?:WEBVTT[^\0]*?)?\s*" + _RECORD.pattern[4:], re.M)
 
 
 def csv_lines(rows: Iterator[Any] | Any) -> Iterator[bytes]:
@@ -114,4 +122,24 @@ def _mails(file: Any, _: str) -> Iterator[bytes]:
                 yield json.dumps(row, default=str).encode() + b"\n"
 
 
-WRITERS = {"libsvm": _sparse, "xml": _tree, "rated": _rated, "daily": _daily, "mail": _mails}
+def _records(file: Any, _: str) -> Iterator[bytes]:
+    """Write subtitles, as of 1970, and changes that git logs, each as a text with its time."""
+    data = file.read()
+    heads = [*_RECORD.finditer(data)]
+    for head, after in zip_longest(heads, heads[1:]):
+        *clock, date = head.groups()
+        seconds = sum(int(n or 0) * size for n, size in zip(clock, _SIZES, strict=True))
+        text = data[head.end() : after and after.start()].decode("utf-8", "replace")
+        stamp = date.decode() if date else str(np.datetime64(round(1000 * seconds), "ms"))
+        row = {"time": stamp, "text": " ".join(text.split())}
+        yield json.dumps(row).encode() + b"\n"
+
+
+WRITERS = {
+    "libsvm": _sparse,
+    "xml": _tree,
+    "rated": _rated,
+    "daily": _daily,
+    "mail": _mails,
+    "records": _records,
+}

@@ -115,6 +115,11 @@ class GroupDP(ParticleModel, base.Clusterer):
 
     # -- learning --------------------------------------------------------------------------------
 
+    @property
+    def takes_groups(self) -> bool:
+        """Whether rows have groups: not in a Markov chain."""
+        return not self.markov
+
     def learn_one(self, x: Features, t: Any = None, group: Any = None) -> None:
         """Learn one row, as `SeqDDCRP.learn_one` does; the time is used only in events.
 

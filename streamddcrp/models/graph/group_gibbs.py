@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from streamddcrp.arguments import checked
 from streamddcrp.data import as_observations
-from streamddcrp.errors import SchemaError
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan, fitted
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
@@ -26,7 +26,7 @@ from streamddcrp.models.graph.groups import (
     path_of,
     refuse_regression,
 )
-from streamddcrp.models.graph.kernels.cells import add_to, take_from
+from streamddcrp.models.graph.kernels.cells import TABLES, add_to, take_from
 from streamddcrp.models.graph.kernels.children import N_COUNTS, free_slot
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha
 from streamddcrp.models.graph.kernels.group import mixture_densities, sweep_rows
@@ -62,6 +62,8 @@ class GroupDPSamples(Draws):
         Their groups, as indices of
     groups : list
         the groups in the order of their first rows, as text or (node, name).
+    markov : bool
+        Whether the group of a row is the cluster of the row before.
     n_shared : list of int
         Auxiliary items of the root (at most) and, with two layers, of each node.
     likelihood : Likelihood
@@ -78,6 +80,7 @@ class GroupDPSamples(Draws):
     X: FloatArray
     group: IntArray
     groups: list[Any]
+    markov: bool
     n_shared: list[int]
     likelihood: Likelihood
 
@@ -90,7 +93,8 @@ class GroupDPSamples(Draws):
         ----------
         X : array_like of float, shape (M, D)
         group : sequence of length M, optional
-            Groups, as for `sample_group_dp`, possibly new.
+            Groups, as for `sample_group_dp`, possibly new. In a Markov chain each row is taken as
+            the one after the last row of the samples.
 
         Returns
         -------
@@ -106,7 +110,7 @@ class GroupDPSamples(Draws):
             raise SchemaError(f"X: expected {self.X.shape[1]} columns, got {rows.shape[1]}")
         family = self.likelihood
         family.check_rows(rows)
-        paths = _paths(group, len(rows), len(self.n_shared))
+        paths = _paths(group, len(rows), len(self.n_shared), self.markov)
         asked = list(dict.fromkeys(paths))
         at = np.array([asked.index(path) for path in paths])
         stats = family.suffstats(self.X)
@@ -141,6 +145,8 @@ class GroupDPSamples(Draws):
             np.add.at(out[c], np.searchsorted(tables, items[items >= 0]), 1.0)
             if path in known:
                 mine = of_row[self.group == known.index(path)]
+                if self.markov:
+                    mine = of_row[1:][of_row[:-1] == of_row[-1]]
                 np.add.at(out[c], mine, 1.0)
                 size += len(mine)
             out[c] *= share / (alpha + size)
@@ -153,9 +159,10 @@ def sample_group_dp(
     X: object,
     likelihood: LikelihoodSpec = "auto",
     *,
-    group: Any,
+    group: Any = None,
     n_shared: int | tuple[int, int] | str = 20,
     alpha: Concentration = ("gamma", 1.0, 1.0),
+    markov: bool = False,
     n_chains: int = 4,
     n_sweeps: int = 1000,
     burn_in: int = 200,
@@ -176,14 +183,17 @@ def sample_group_dp(
         NaN in a masked array is a missing value.
     likelihood : "auto", tuple or Likelihood, default "auto"
         As for `GroupDP`; missing parameters come from the rows.
-    group : sequence of length N
-        Group of each row: a name, or (node, name) where there are two layers.
+    group : sequence of length N, optional
+        Group of each row: a name, or (node, name) where there are two layers. Default: one group.
     n_shared : int, tuple of two int or "auto", default 20
         Auxiliary items; two numbers: of the root, and of each node between root and groups. "auto":
         one layer, whose number is drawn, by adding and removing items, under a uniform prior on 1
         to 50.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration of every group; with a prior it is also drawn.
+    markov : bool, default False
+        Whether the group of a row is the previous row's cluster, as in `GroupDP`: states of an
+        infinite hidden Markov model given all rows, before and after.
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`.
 
@@ -195,7 +205,7 @@ def sample_group_dp(
     Notes
     -----
     A sweep costs a predictive density for each row and cluster, and O(K C) for each drawn auxiliary
-    item, with K clusters and C groups.
+    item, with K clusters and C groups (K in a Markov chain, where a row costs O(K^2) more).
 
     Examples
     --------
@@ -209,13 +219,15 @@ def sample_group_dp(
     rows = as_observations(X)
     learned = isinstance(n_shared, str) and choice("n_shared", n_shared, ("auto",)) == "auto"
     layers, (value, *_) = layers_of(MOST if learned else n_shared), concentration(alpha)
-    paths = _paths(group, len(rows), len(layers))
+    if markov and len(layers) > 1:
+        raise ConfigError(f"n_shared must be one number in a Markov chain, got {n_shared!r}")
+    paths = _paths(group, len(rows), len(layers), markov)
     plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
     family = fitted(likelihood, rows)
     refuse_regression(family, rows.shape[1])
     n_root, n_node = (*layers, 0)[:2]
     config = Config(
-        family.family, family.hyper(rows.shape[1]), value, n_root, n_node, 1, False, 0, 0
+        family.family, family.hyper(rows.shape[1]), value, n_root, n_node, 1, bool(markov), 0, 0
     )
     found = list(dict.fromkeys(paths))
     number = np.array([found.index(path) for path in paths])
@@ -232,11 +244,13 @@ def sample_group_dp(
     groups = [*map(group_of, found)]
     return GroupDPSamples(
         plan.chain, log_joint, labels, auxiliary, n_clusters, alphas, items, rows, number, groups,
-        layers, family,
+        bool(markov), layers, family,
     )  # fmt: skip
 
 
-def _paths(group: Any, n_rows: int, n_layers: int) -> list[Path]:
+def _paths(group: Any, n_rows: int, n_layers: int, markov: bool) -> list[Path]:
+    if markov and group is not None:
+        raise SchemaError(f"group: expected none in a Markov chain, got {group!r}")
     given = [None] * n_rows if group is None else listed(group, n_rows)
     return [path_of(one, n_layers, row) for row, one in enumerate(given)]
 
@@ -269,7 +283,7 @@ class _Chain:
         if prior is not None:
             config = config._replace(alpha=prior[0] / prior[1])
         self.config = config._replace(moves=-(-M // n), seed=int(rng.integers(1 << 62)))
-        self.rows, self.group, self.prior, self.rng = rows, group, prior, rng
+        self.rows, self.group, self.node, self.prior, self.rng = rows, group, node, prior, rng
         lengths = {
             "P": 1, "K": n + M, "O": n + M + 1, "A": A, "G": len(node), "N": 1, "J": 0,
             "B": 1, "T": 1,
@@ -288,7 +302,6 @@ class _Chain:
         )  # fmt: skip
         self.state.particles.weight[0] = 1.0
         self.state.groups.node[:], self.state.groups.n[:] = node, (A, len(node))
-        self.state.groups.size[:] = np.bincount(group, minlength=len(node))
         posterior(family, hyper, self.state.clusters.stats[0], self.state.clusters.prior)
         self.labels, self.n, self.learned = self.state.clusters.labels, 0, learned
         self._set_items(config.n_root)
@@ -296,11 +309,13 @@ class _Chain:
     def _set_items(self, n_root: int) -> None:
         """Set the number of the root's auxiliary items, and update all parents."""
         self.config = config = self.config._replace(n_root=n_root)
-        node, size = self.state.groups.node, self.state.groups.size
-        items = np.where(node > 0, config.n_node, n_root)  # above each group
+        size = np.bincount(self._followed if config.markov else self.group)
+        items = np.where(self.node > 0, config.n_node, n_root)  # above each group
         parents = [np.arange(n_root)]
-        parents += [n_root + np.arange(config.n_node)] * (int(node.max()))
-        parents += [m + np.arange(s) for m, s in zip(items, size, strict=True)]
+        parents += [n_root + np.arange(config.n_node)] * (int(self.node.max()))
+        parents += [
+            m + np.arange(s) for m, s in zip(np.broadcast_to(items, len(size)), size, strict=True)
+        ]
         self.n_parents, times = np.unique(np.concatenate(parents), return_counts=True)
         self.n_parents, self.times = self.n_parents.astype(np.float64), times.astype(np.float64)
 
@@ -337,8 +352,7 @@ class _Chain:
             tables, share = self._shares()
             at = np.flatnonzero(tables == (k if n_aux[k] or self.state.clusters.size[k] else -1))
             log_ratio = math.log(share[at[0]])
-            own = dense(self.state.own, 0, int(self.state.groups.n[1]), len(n_aux))[:, k]
-            if n_aux[k] == 0 and (own > 0).sum() > 1:
+            if n_aux[k] == 0 and np.count_nonzero(self._own[1] == k) > 1:
                 log_ratio = -math.inf
         if math.log(1.0 - self.rng.random()) >= self.log_joint() - before + log_ratio:
             self._put(self._placed if more else k, more=not more)
@@ -369,6 +383,19 @@ class _Chain:
         sweep_rows(self.config, self.state, self.rows, self.group, self.n)
         self.n += len(self.rows)
         self.state.particles.n_tables[0] = self._tables[-1] + 1
+        if self.config.markov:
+            self._set_items(self.config.n_root)
+
+    @property
+    def _followed(self) -> IntArray:
+        """Groups of rows in a Markov chain: 0, or 1 + the cluster of the row before."""
+        return np.append(0, self.labels[:-1] + 1)
+
+    @property
+    def _own(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Groups and clusters that have rows together, and their number."""
+        own = self.state.own
+        return *np.divmod(own.cell[0, : own.n[0]], TABLES), own.items[0, : own.n[0]]
 
     @property
     def _tables(self) -> IntArray:
@@ -395,11 +422,11 @@ class _Chain:
         """Log p(x, clusters): n of an item's m parents in its cluster are n / (alpha + m)."""
         alpha, tables = self.config.alpha, self._tables
         K = len(self.state.clusters.size)
-        aux, own = (
-            dense(cells, 0, int(n), K)[:, tables]
-            for cells, n in zip((self.state.aux, self.state.own), self.state.groups.n, strict=True)
+        aux, (group, table, own) = (
+            dense(self.state.aux, 0, int(self.state.groups.n[0]), K),
+            self._own,
         )
-        above = aux[self.state.groups.node]
+        above = aux[0 if self.config.markov else self.node[group], table]
         total = _log_factorials(aux[0]) + _log_factorials(above + own) - _log_factorials(above)
         total += _log_factorials(aux[0] + aux[1:]) - (len(aux) - 1) * _log_factorials(aux[0])
         total += len(tables) * math.log(alpha) - self.times @ np.log(alpha + self.n_parents)

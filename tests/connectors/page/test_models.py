@@ -40,6 +40,7 @@ def shown(monkeypatch):
         ("seqddcrp", False),
         ("ddcrp", False),
         ("temporal-dpm", False),
+        ("group-dp", False),
         ("tv-ibp", False),
         ("nested-components", False),
         ("text", True),

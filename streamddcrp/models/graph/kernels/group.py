@@ -260,6 +260,32 @@ def step_rows(config, state, X, t, group, start, out):
     return X.shape[0]
 
 
+@uncounted
+def _follow(config, state, g, after, K):
+    """Weigh K tables, and a new one, of a row that enters from group g by the next row's table.
+
+    docs/math/graphs.md (13). Neither of the two transitions is counted.
+    """
+    own, log_weight = state.own, state.scratch.log_weight
+    n_aux, users = state.particles.n_aux[0, after], 0
+    for c in range(own.n[0]):
+        users += cells.table_of(own.cell[0, c]) == after
+    opens = config.alpha if n_aux == 0 and users == 0 else n_aux
+    for k in range(K + 1):
+        m, total = opens, config.alpha + config.n_root
+        if k < K and log_weight[k] > -np.inf:
+            c, stays = cells.place_of(own, 0, cells.TABLES * (k + 1)), g == k + 1
+            m, total = m + (stays and k == after), total + stays
+            j = cells.table_at(own, 0, c, k + 1)
+            while j < cells.TABLES:
+                total += own.items[0, c]
+                if j == after:
+                    m += own.items[0, c]
+                c += 1
+                j = cells.table_at(own, 0, c, k + 1)
+        log_weight[k] += math.log(m / total) if m > 0 else -np.inf
+
+
 @entry
 def sweep_rows(config, state, X, group, n):
     """Resample every row's cluster once, and after each row ``config.moves`` auxiliary items.
@@ -277,8 +303,13 @@ def sweep_rows(config, state, X, group, n):
         for a in range(groups.n[0]):
             fill(config, state, a, a)
     for b in range(len(X)):
-        x, g, old = X[b], group[b], labels[b]
+        x, g, old, after = X[b], group[b], labels[b], -1
         a = groups.node[g]
+        if config.markov:
+            g = labels[b - 1] + 1 if b > 0 else 0
+            after = labels[b + 1] if old >= 0 and b + 1 < len(X) else -1
+        if after >= 0:
+            cells.take_from(own, 0, old + 1, after)
         if old >= 0:
             cells.take_from(own, 0, g, old)
             size[old] -= 1
@@ -300,6 +331,8 @@ def sweep_rows(config, state, X, group, n):
                     density = families.log_predictive(family, hyper, post[k], x)
                 log_weight[k] = math.log(m) + density
         log_weight[K] = math.log(config.alpha) + alone
+        if after >= 0:
+            _follow(config, state, g, after, K)
         new = draw_log(log_weight, K + 1, uniform(config.seed, n + b, 0, choices.WHICH_EMPTY, 0))
         if new == K:
             new = choices.free_slot(particles, 0, particles.n_aux)
@@ -308,6 +341,8 @@ def sweep_rows(config, state, X, group, n):
             entries[new] = new
         labels[b] = new
         cells.add_to(own, 0, g, new, 1)
+        if after >= 0:
+            cells.add_to(own, 0, new + 1, after, 1)
         size[new] += 1
         families.add_stats(family, hyper, x, 1.0, stats[new])
         families.posterior(family, hyper, stats[new], post[new])
