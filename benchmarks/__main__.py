@@ -10,6 +10,7 @@ from benchmarks import (
     change_sets,
     engine,
     factory,
+    faults,
     fleet,
     keyed,
     live,
@@ -41,7 +42,8 @@ def main(context: click.Context) -> None:
 
 for _module in (
     engine, calibration, own_priors, change_sets, ordinary, factory, plants, real_series, alarms,
-    reasons, seasons, keyed, fleet, text, logs, live, live_page, reading, speed, spark, spark_plan,
+    reasons, faults, seasons, keyed, fleet, text, logs, live, live_page, reading, speed, spark,
+    spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

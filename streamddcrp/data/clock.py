@@ -3,10 +3,10 @@ r"""Read times as people write them: detect a column's kind from a sample, then 
 A kind is a word: ``number``; ``timestamp`` and ``instant``, ISO 8601 without and with a zone, which
 Arrow reads; ``s``, ``ms``, ``us`` and ``ns`` since 1970, ``excel``, days of a spreadsheet,
 ``years``, with their fractions, and ``twelfths``, years of which these are months;
-``year``, ``week``, ``doy``, ``day``, ``month`` or ``name`` for dates that begin with a year, with a
-year and its week or day, a day or a month, or name the month, and ``%d/%m/%Y`` for one format.
-Their parts are put into ISO's order for Arrow to read. ``day/48`` is a day and the number of one of
-its 48 periods, as electricity is accounted for.
+``year``, ``short``, ``week``, ``doy``, ``day``, ``month`` or ``name`` for dates that begin with a
+year, with two digits of it, with a year and its week or day, a day or a month, or name the month,
+and ``%d/%m/%Y`` for one format. Their parts are put into ISO's order for Arrow to read. ``day/48``
+is a day and the number of one of its 48 periods, as electricity is accounted for.
 A suffix ``@Europe/Madrid`` gives the clock's zone. A suffix ``#`` gives the last instant read,
 which resolves the hour that occurs twice in autumn.
 """
@@ -72,8 +72,8 @@ _FORMS = {
         r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})$",
         r"^(?P<y>\d{4})[- ]?[mM]{1,2}(?P<m>\d{1,2})$",
         r"^(?P<y>\d{4})[- ]?[qQ](?P<q>[1-4])$",
-        r"^(?P<y>\d\d)(?P<m>\d\d)(?P<d>\d\d)(?: " + _CLOCK + ")?$",
     ),
+    "short": (r"^(?P<y>\d\d)(?P<m>\d\d)(?P<d>\d\d)(?: " + _CLOCK + ")?$",),
     "doy": (r"^(?P<y>\d{4}) (?P<j>\d{1,3})" + _TIME,),
     "week": (r"^(?P<y>\d{4})(?: |[- ]?[wW])(?P<w>\d{1,2})(?:[- ](?P<d>[1-7]))?$",),
     "day": (
@@ -196,7 +196,7 @@ def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
     kind = min(read, key=lambda kind: read[kind].null_count)
     if read[kind].null_count == len(cells):
         return None
-    if kind == "year" and "day" in read and read["day"].null_count == read["year"].null_count:
+    if kind == "short" and "day" in read and read["day"].null_count == read[kind].null_count:
         return min(kind, "day", key=lambda form: _roughness(read[form]))
     other = kind.replace("day", "month")
     if other != kind and other in read and read[other].null_count == read[kind].null_count:
@@ -272,17 +272,24 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
     if whole and low >= 190001:
         months = np.diff(values // 100 * 12 + values % 100)
         follow = (len(months) > 1 and set(np.abs(months)) == {1.0}) or "month" in name.lower()
-        short = high < 210013 and (len(values) < 3 or not follow)
+        short = high <= 999999 and (high >= 210013 or len(values) < 3 or not follow)
         if not short and not parse(cells, "year")[0].null_count:
             return "year"
-    if whole and high <= 991231 and (name == "c1" or re.search("date|datum|day|ymd", name.lower())):
-        read = {form: parse(cells, form)[0] for form in ("year", "day")}  # 210105 or 050121
-        even = {form: _roughness(times) for form, times in read.items() if not times.null_count}
-        if even:
-            kind = min(even, key=even.__getitem__)
-            return kind if even[kind][0] == 0 else "number"
+    called = name == "c1" or re.search("date|datum|day|ymd", name.lower())
+    six = _of_six_digits(values, cells) if whole and called and high <= 991231 else ""
     serial = "date" in name.lower() and low >= 14_612 and high <= 73_051  # the years 1940 to 2099
-    return "excel" if serial else "number"
+    return six or ("excel" if serial else "number")
+
+
+def _of_six_digits(values: Any, cells: Any) -> str:
+    """Return what dates in order, as 210105, 050121 or 202101, are: numbers if it is not clear."""
+    forms = "year", "short", "day"
+    read = {form: parse(cells, form)[0] for form in forms[int(values.max() >= 210013) :]}
+    even = {f: _roughness(times) for f, times in read.items() if not times.null_count}
+    kind = min(even, key=even.__getitem__, default="")
+    if "year" in even:  # 202001 may be in January or on 1 October
+        kind = "year" if len({*(values // 100)}) > 1 else "number"
+    return "number" if kind in even and even[kind][0] else kind
 
 
 def _in_years(values: Any, name: str, *, whole: bool) -> str:

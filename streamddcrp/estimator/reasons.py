@@ -15,7 +15,7 @@ from streamddcrp.compilation import entry_point
 from streamddcrp.contract import Part, said
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.base import lacking
-from streamddcrp.likelihoods.kernels.parts import explain, most_apart
+from streamddcrp.likelihoods.kernels.parts import most_apart
 from streamddcrp.typing import FloatArray, IntArray
 
 _FEW = 3  # parts in a sentence
@@ -23,7 +23,7 @@ LEAST = 1.0  # nats of a reason: a one standard deviation shift
 _MOST = 5  # reasons of an event
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # frozen, it would take twice as long to make
 class Explanation(ResultCard):
     """What makes up a row's surprise.
 
@@ -132,28 +132,34 @@ def explanation(
     parts: Sequence[Part], score: float, excess: float, regime: int | None = None
 ) -> Explanation:
     """Order parts; compute the share that no single one explains."""
-    ordered = tuple(sorted(parts, key=_by_excess, reverse=True))
-    left = 1.0 - max(ordered[0].excess, 0.0) / excess if ordered and excess > 0.0 else 0.0
-    return Explanation(ordered, score, excess, min(max(left, 0.0), 1.0), regime)
+    ordered, left = tuple(sorted(parts, key=_by_excess, reverse=True)), 0.0
+    if ordered and excess > 0.0 and ordered[0].excess < excess:
+        left = 1.0 - ordered[0].excess / excess if ordered[0].excess > 0.0 else 1.0
+    return Explanation(ordered, score, excess, left, regime)
+
+
+def asked(
+    likelihood: Likelihood, x: FloatArray, past: FloatArray | None, n_tables: int
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    """Return the columns of a row (D,) that are parts, and arrays for the kernel `explain`.
+
+    These are the row with and without each part, and room for what is found and expected.
+    """
+    at = likelihood.explains(x)
+    rows = likelihood.without(x, at, past)
+    return at, rows, np.empty((2 + n_tables, len(rows))), np.empty((3, rows.shape[1]))
 
 
 def explained(
-    likelihood: Likelihood, hyper: FloatArray, post: FloatArray, log_weights: FloatArray,
-    home: int, x: FloatArray, past: FloatArray | None,
-) -> tuple[IntArray, tuple[float, float], FloatArray, FloatArray]:  # fmt: skip
-    """Explain a row (D,) under a mixture of tables with posteriors ``post`` (K, Q).
+    likelihood: Likelihood, x: FloatArray, at: IntArray, out: FloatArray, seen: FloatArray
+) -> tuple[IntArray, tuple[float, float], FloatArray, FloatArray]:
+    """Return what the kernel `explain` found of a row (D,), in the row's units.
 
-    Returns the columns that are parts (n,); the row's surprise, and its excess over what the table
-    ``home`` expects; each part's surprise (n,); and by column (3, D) the expected value, its
-    standard deviation and the excess.
+    Returns the columns that are parts (n,); the row's surprise, and its excess over what is
+    expected; each part's surprise (n,); and by column (3, D) the expected value, its standard
+    deviation and the excess.
     """
     D = len(x)
-    at = likelihood.explains(x)
-    rows = likelihood.without(x, at, past)
-    out, seen = np.empty((2 + len(post), len(rows))), np.empty((3, rows.shape[1]))
-    usual = explain(
-        likelihood.family, hyper, hyper.copy(), post, log_weights, home, rows, out, seen
-    )
     view, surprise, excess = likelihood.in_units(seen, D), out[0, 1:], out[1, 1:]
     if len(at) == D:
         np.subtract(excess, view[2], view[2])
@@ -164,7 +170,7 @@ def explained(
     if slopes is not None:
         score -= slopes[0]
         surprise -= slopes[0] - likelihood.log_slopes(lacking(x, at)[1:])
-    return at, (score, out.item(1, 0) - usual), surprise, view
+    return at, (score, out.item(1, 0)), surprise, view
 
 
 def differences(

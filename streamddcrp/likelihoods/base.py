@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,8 @@ from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.plane import Plane
 from streamddcrp.likelihoods.warp import images, log_slopes
 from streamddcrp.typing import FloatArray, IntArray
+
+_FEW = 32  # columns; more are copied one by one
 
 
 class Likelihood:
@@ -184,6 +187,8 @@ class Likelihood:
 
     def explains(self, x: FloatArray) -> IntArray:
         """Return the columns of a row (D,) whose value the family models."""
+        if x.dot(x) >= 0.0:  # nothing is missing: a twentieth of the time of `explain_one`
+            return np.arange(len(x))
         return (~np.isnan(x)).nonzero()[0]
 
     def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
@@ -376,10 +381,17 @@ def _listed(value: Any) -> Any:
 def lacking(x: FloatArray, at: IntArray) -> FloatArray:
     """Return a row (D,), and copies without each of the columns ``at``: (1 + n, D)."""
     D = len(x)
+    if len(at) == D <= _FEW:
+        return x + _without_each(D)
     rows = np.empty((1 + len(at), D))
     rows[:] = x
-    if len(at) == D:  # a stride is faster than indices
-        rows.reshape(-1)[D :: D + 1] = np.nan
-    else:
-        rows[1 + np.arange(len(at)), at] = np.nan
+    rows[1 + np.arange(len(at)), at] = np.nan
+    return rows
+
+
+@cache
+def _without_each(D: int) -> FloatArray:
+    """Return what makes a row (D,) into copies without each column: -0 changes no number."""
+    rows = np.full((1 + D, D), -0.0)
+    np.fill_diagonal(rows[1:], np.nan)
     return rows

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import columns as col
-from streamddcrp.likelihoods.base import Likelihood
+from streamddcrp.likelihoods.base import Likelihood, lacking
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.special import factor_packed
 from streamddcrp.likelihoods.plane import find_plane
 from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.warp import Warp, find_warp, log_slopes
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 MOST_WARPED = 3  # columns; with more, correlations matter more than shapes
 
@@ -349,6 +349,9 @@ class NormalWishart(Likelihood):
         self, X: FloatArray, past: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | None]:
         return X.copy() if np.isnan(X).any() else X, None  # a model may fill what is missing
+
+    def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
+        return lacking(x, at)
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         D, hyper, post = self._posteriors(stats)

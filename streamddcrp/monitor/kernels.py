@@ -41,7 +41,7 @@ YOUNG = 4  # of fewer rows, the mean weighs each by about its number to this pow
 PLANNED, FAULT = 1, 2  # verdicts on regimes
 
 # a key's surprising rows, and its regime that counts as new (float64)
-BORN = 0  # label of that regime plus one; 0: none
+BORN = 0  # label of that regime plus one, of an event the first; 0: none
 SINCE = 1  # rows of the key since then
 TOTAL = 2  # summed excess of the rows
 EXCESS = 3  # excess of the regime's first score over the key's level
@@ -268,12 +268,12 @@ def _note(rate, born, rare, n, label, excess, pooled):
     if new:
         rare[at, FIRST] = 0.0 if pooled or n < SETTLED else excess
         if pooled and born[BORN] == 0.0:  # a key's first regime is not news
-            excess, born[SINCE] = 0.0, NEWBORN
+            excess, born[SINCE], born[BORN] = 0.0, NEWBORN, label + 1
         elif pooled and born[SINCE] < NEWBORN:  # part of the present event
             excess = max(excess, born[EXCESS])
         else:
-            born[SINCE] = 0.0 if pooled or n >= SETTLED else NEWBORN
-        born[BORN], born[EXCESS], born[NEWEST] = label + 1, excess, label + 1
+            born[SINCE], born[BORN] = 0.0 if pooled or n >= SETTLED else NEWBORN, label + 1
+        born[EXCESS], born[NEWEST] = excess, label + 1
     elif n - rare[at, SEEN] > NEWBORN:
         seldom = rare[at, VISITS] <= EXTRA_ALARMS + rate * n and SELDOM * rare[at, ROWS] < n
         if seldom and rare[at, FIRST] > 0.0:
@@ -283,8 +283,14 @@ def _note(rate, born, rare, n, label, excess, pooled):
     rare[at, SEEN] = n
     born[LASTED] += pooled and rare[at, ROWS] == NEWBORN
     born[AT] = at
-    news = label + 1 == born[BORN] or (pooled and rare[at, ROWS] <= NEWBORN)
-    return news and born[SINCE] < NEWBORN
+    return _is_news(born, rare[at], pooled) and born[SINCE] < NEWBORN
+
+
+@kernel
+def _is_news(born, rare, pooled):
+    """Whether a regime is the one that counts as new, or began after it, in the same event."""
+    later = rare[NAME] > born[BORN] and rare[ROWS] <= NEWBORN
+    return rare[NAME] == born[BORN] or (pooled and later)
 
 
 @kernel
@@ -361,7 +367,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
             born[TOTAL] = 0.0
         if above and pooled and born[SINCE] < NEWBORN:  # remains so when it returns
             for r in range(PLACES):
-                if rare[r, NAME] == born[BORN]:
+                if _is_news(born, rare[r], pooled):
                     rare[r, FIRST] = max(born[EXCESS], 0.0)
         differ = _begun(counts) > EXTRA_ALARMS + 2.0 * rate * m
         # before there is a threshold, an event far above all others counts once, too

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
 from streamddcrp import TemporalDPM
-from streamddcrp.errors import SchemaError
+from streamddcrp.errors import CheckpointError, SchemaError
 from tests.conformance.laws import same
 from tests.conformance.streams import epochs_of_texts
 
@@ -149,3 +149,85 @@ def test_words_of_a_vectorizer():
     model.learn_many([analyze("oil price up"), analyze("oil price down"), analyze("cup final")])
     assert "oil price" in model.summary()["words"].to_pylist()[0].replace("  ", " ")
     assert TemporalDPM(epoch="2 weeks")._cut == TemporalDPM(epoch="14d")._cut
+
+
+def repeated(seed=3):
+    """Texts of 12 epochs, with copies of earlier ones of the epoch; t; the first of each text."""
+    rng = np.random.default_rng(seed)
+    texts, t, first = [], [], []
+    for day in range(12):
+        begin, words = len(texts), [f"day{day // 4}x{w}" for w in range(12)]
+        for _ in range(15):
+            if len(texts) > begin and rng.random() < 0.5:
+                i = int(rng.integers(begin, len(texts)))
+                texts.append(" ".join(rng.permutation(texts[i].split())))
+                first.append(first[i])
+            else:
+                story = f"story{rng.integers(3)}"
+                texts.append(" ".join([*(f"{story}x{w}" for w in rng.integers(0, 30, 6)),
+                                       str(rng.choice(words)), f"text{len(texts)}"]))  # fmt: skip
+                first.append(len(first))
+            t.append(float(day))
+    return texts, np.array(t), np.array(first)
+
+
+def test_copies_of_an_epoch_count_once():
+    """Models are those of the texts without copies, which have the labels of the first ones."""
+    texts, t, first = repeated()
+    one, other = TemporalDPM(lag=2), TemporalDPM(lag=2)
+    new = first == np.arange(len(first))
+    out = one.step_many(texts, t)
+    alone = other.step_many(
+        [text for text, is_new in zip(texts, new, strict=True) if is_new], t[new]
+    )
+    for name in ("label", "label_prob", "score", "p_new", "p_change", "n_tables"):
+        assert out[name].to_numpy()[new].tolist() == alone[name].to_numpy().tolist()
+    assert out["label"].to_numpy().tolist() == out["label"].to_numpy()[first].tolist()
+    assert (out["p_new"].to_numpy()[~new] == 0.0).all()
+    labels = one.final_labels(window=True)
+    assert labels["row"].to_pylist() == [*range(len(texts))]
+    assert labels["epoch"].to_pylist() == t.astype(int).tolist()
+    labels = labels["label"].to_numpy()
+    assert labels[new].tolist() == other.final_labels(window=True)["label"].to_pylist()
+    assert labels.tolist() == labels[first].tolist()
+    summary, without = one.summary(), other.summary()
+    assert set(without["copies"].to_pylist()) == {0}
+    assert summary.drop_columns("copies").equals(without.drop_columns("copies"))
+    copies = dict(zip(summary["id"].to_pylist(), summary["copies"].to_pylist(), strict=True))
+    assert sum(copies.values()) > 20
+    assert copies == {i: int((labels[~new] == i).sum()) for i in copies}
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_copies_survive_restarts_and_are_predicted_as_learned(size):
+    texts, t, first = repeated(4)
+    whole, model = TemporalDPM(lag=2), TemporalDPM(lag=2)
+    expected = whole.step_many(texts, t)
+    for a in range(0, len(texts), size):
+        predicted = model.predict_one(texts[a], t[a]), model.score_one(texts[a], t[a])
+        out = model.step_many(texts[a : a + size], t[a : a + size])
+        assert out.equals(expected.slice(a, size))
+        if a:
+            assert predicted == (out["label"][0].as_py(), out["score"][0].as_py())
+            model = TemporalDPM.from_bytes(model.to_bytes())
+    assert same(model, whole)
+    copy = int(np.flatnonzero(first != np.arange(len(first)))[-1])
+    assert (
+        whole.predict_proba_one(texts[copy], t[copy])[whole.predict_one(texts[copy], t[copy])] > 0
+    )
+
+
+def test_stored_rows_of_copies_are_checked():
+    texts, t, _ = repeated(5)
+    model = TemporalDPM(lag=2)
+    model.learn_many(texts[:-3], t[:-3])
+    arrays, meta = model._state()
+    assert len(arrays["model.of.row"]) > 0
+    for row in ([-1, 0], [1, 0], [0, 5]):
+        wrong = arrays | {"model.of.row": arrays["model.of.row"].copy()}
+        wrong["model.of.row"][:2] = row
+        with pytest.raises(CheckpointError, match="of"):
+            TemporalDPM._from_state(wrong, meta)
+    wrong = arrays | {"model.of.epoch": arrays["model.of.epoch"] + 1}
+    with pytest.raises(CheckpointError, match="of"):
+        TemporalDPM._from_state(wrong, meta)

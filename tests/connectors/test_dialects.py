@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from streamddcrp.data.clock import Wanted, find_kind, parse
 from streamddcrp_connectors.run.columns import Columns, Reading, refusals
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.sources import open_source
@@ -28,9 +29,10 @@ TIMES = {
     "half days": "%m/%d/%Y %I:%M %p", "digits": "%Y%m%d%H%M%S", "log": "%d/%b/%Y:%H:%M:%S",
     "zone": "%Y-%m-%dT%H:%M:%SZ", "short year": "%d.%m.%y %H:%M",
 }  # fmt: skip
+TWO = {"two columns": ("%Y-%m-%d", "%H:%M"), "two numbers": ("%y%m%d", "%H%M%S")}
 EPOCHS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DIALECTS = {  # each changes some of how the table is written
-    **{f"time {name}": {"time": name} for name in [*TIMES, *EPOCHS, "excel", "two columns"]},
+    **{f"time {name}": {"time": name} for name in [*TIMES, *EPOCHS, "excel", *TWO]},
     "semicolons": {"sep": ";"}, "tabs": {"sep": "\t"},
     "bars": {"sep": "|"}, "blanks": {"sep": " "},
     "decimal comma": {"decimal": ","}, "thousands": {"thousands": ","},
@@ -63,16 +65,16 @@ def stamp(time, how):
         return [str(seconds * EPOCHS[style])]
     if style == "excel":
         return [repr(round(seconds / 86_400 + 25_569, 6)).replace(".", how.get("decimal", "."))]
-    if style == "two columns":
-        return [time.strftime("%Y-%m-%d"), time.strftime("%H:%M")]
+    if style in TWO:
+        return [time.strftime(form) for form in TWO[style]]
     return [time.strftime(TIMES[style])]
 
 
 def written(how):
     """The table as bytes."""
     sep, missing = how.get("sep", ","), how.get("missing", "NA" if how.get("sep") == " " else "")
-    two = how.get("time") == "two columns"
-    header = ["date", "clock"] if two else ["date"]
+    two = how.get("time") in TWO
+    header = ["date", "time"] if two else ["date"]
     header += ["flow", "level"] + (["note"] if how.get("note") else [])
     rows = []
     for i in range(N):
@@ -110,7 +112,7 @@ def fits(how):
     """Whether what is written can be told at all."""
     sep = how.get("sep", ",")
     blanks = sep == " " and (
-        how.get("time", "iso") not in (*EPOCHS, "digits", "excel", "log", "zone", "two columns")
+        how.get("time", "iso") not in (*EPOCHS, "digits", "excel", "log", "zone", *TWO)
         or {"units", "preamble", "note", "quote", "trailing", "names"} & {*how}
         or how.get("unit") == " kW"
     )
@@ -215,3 +217,32 @@ def test_what_is_said_goes_before_what_is_found(tmp_path):
         {"c2": 2.5, "c3": None},
         {"c2": 3.5, "c3": 4},
     ]
+
+
+@pytest.mark.parametrize(
+    ("form", "step", "kind"),
+    [("%y%m%d", 1, "short"), ("%d%m%y", 1, "day"), ("%Y%m", 10, "year"), ("%Y%m%d", 1, "year")],
+)
+@pytest.mark.parametrize("start", [datetime(2021, 1, 5), datetime(1998, 3, 1)])
+def test_days_of_six_digits(form, step, kind, start):
+    days = [start + timedelta(days=step * i) for i in range(90)]
+    cells = pa.array([day.strftime(form) for day in days])
+    assert find_kind(cells, "date") == kind
+    found = [time.strftime(form) for time in parse(cells, kind)[0].to_pylist()]
+    assert found == cells.to_pylist()
+
+
+def test_six_digits_that_may_be_months_or_days_are_numbers():
+    assert find_kind(pa.array(["201001", "201001", "201003"]), "date") == "number"
+
+
+@pytest.mark.parametrize(
+    ("name", "zone"),
+    [("time (UTC+2)", "@+02:00"), ("Time [CET]", "@+01:00"), ("t (CET/CEST)", "@CET"),
+     ("Europe/Zurich", "@Europe/Zurich"), ("Date/Time", ""), ("time (UTC)", ""), ("t (s-1)", "")],
+)  # fmt: skip
+def test_a_zone_in_the_name_of_a_column(name, zone):
+    cells = pa.array(["2021-03-13 10:00", "2021-03-13 11:00"])
+    assert find_kind(cells, name) == f"timestamp{zone}"
+    assert find_kind(cells, name, Wanted(zone="Asia/Tokyo")) == "timestamp@Asia/Tokyo"
+    assert find_kind(pa.array(["2021-03-13T10:00:00Z"]), name) == "instant"

@@ -318,8 +318,8 @@ def test_messages_are_the_same_whatever_the_batches(size, group, tmp_path):
     assert first["text"] == (several if group else f"pump a began something new: {why}")
     over = next(row for row in found if row["began"] == 600 and row["status"] == "resolved")
     assert over["row"] > 601 + 30
-    said = "pump: 2 of 3 calm again within 3, not as before in all (a, b)"
-    assert over["text"] == (said if group else "pump a calm again, not as before")
+    said = "pump: 2 of 3 are calm again within 3, not as before in all (a, b)"
+    assert over["text"] == (said if group else "pump a is calm again, not as before")
 
 
 def test_silent_alarms_are_counted_and_logged(tmp_path, caplog):

@@ -117,12 +117,12 @@ class KeyTwin(AlarmTwin):
             self.regimes.append(regime)
         if new:
             if self.news < 0:
-                excess, self.since = 0.0, 20
+                excess, self.since, self.news = 0.0, 20, label
             elif self.since < 20:
                 excess = max(excess, self.excess)
             else:
-                self.since = 0
-            self.news, self.excess, self.newest = label, excess, label
+                self.since, self.news = 0, label
+            self.excess, self.newest = excess, label
         elif n - regime.seen > 20:
             seldom = regime.visits <= 3 + self.rate * n and 20 * regime.rows < n
             if seldom and regime.first > 0.0:
@@ -131,7 +131,11 @@ class KeyTwin(AlarmTwin):
         regime.rows, regime.seen = regime.rows + 1, n
         self.lasted += regime.rows == 20
         self.regime = regime
-        return (label == self.news or regime.rows <= 20) and self.since < 20
+        return self.in_event(regime) and self.since < 20
+
+    def in_event(self, regime):
+        """Whether a regime is the first of the last event, or began after it, not long ago."""
+        return regime.label == self.news or (regime.label > self.news and regime.rows <= 20)
 
     def added_up(self, label, excess, n):
         """Add the excesses of rows, of what is new that of its first; one of each is usual."""
@@ -182,7 +186,7 @@ class FleetTwin:
         if odd or (unknown and own.left):
             own.total = 0.0
         for regime in own.regimes:
-            if alarm and own.since < 20 and regime.label == own.news:
+            if alarm and own.since < 20 and own.in_event(regime):
                 regime.first = max(own.excess, 0.0)
         if own.left and not (unknown and differ):
             own.left = own.quiet if alarm else own.left - 1

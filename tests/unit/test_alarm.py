@@ -374,3 +374,12 @@ def test_an_alarm_that_does_not_end_is_said_once(cut, caplog):
         alarm.step_many(scores[begin : begin + cut], keys=keys[begin : begin + cut])
     (record,) = caplog.records
     assert record.message.startswith("an alarm goes on for")
+
+
+def test_the_first_regime_of_a_young_key_is_not_new():
+    """One odd row opened a table; the rows after it are at the first one again."""
+    scores = 3.0 + np.random.default_rng(0).exponential(size=60)
+    labels = np.zeros(60, int)
+    scores[9], labels[9] = 16.0, 1
+    judged = Alarm(0.001).step_many(scores, keys=["a"] * 60, labels=labels)
+    assert judged.score[20:].max() < 10.0

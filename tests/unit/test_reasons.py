@@ -19,7 +19,7 @@ from streamddcrp import (
 )
 from streamddcrp.contract import EVENT_CAPACITY, SWAP, record
 from streamddcrp.errors import ConfigError, UnknownKeyError
-from streamddcrp.estimator.reasons import differences, explained
+from streamddcrp.estimator.reasons import asked, differences, explained
 from streamddcrp.estimator.standing import chance_of_stay
 from streamddcrp.likelihoods import (
     Autoregression,
@@ -29,7 +29,7 @@ from streamddcrp.likelihoods import (
     NormalWishart,
     Product,
 )
-from streamddcrp.likelihoods.kernels.parts import outlook
+from streamddcrp.likelihoods.kernels.parts import explain, outlook
 from streamddcrp.likelihoods.turned import Turned
 from streamddcrp.likelihoods.warp import Warp
 from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS
@@ -47,10 +47,15 @@ def one_table(family, rows):
 
 def parts(family, rows, x):
     hyper, post = one_table(family, rows)
-    at, scores, surprise, view = explained(
-        family, hyper, post, np.zeros(1), 0, np.asarray(x, float), None
-    )
-    return at, scores, surprise, view
+    return mixed(family, hyper, post, np.zeros(1), np.asarray(x, float))
+
+
+def mixed(family, hyper, post, weights, x):
+    """Explain a row of a mixture of tables, the first of which is expected."""
+    at, rows, out, view = asked(family, x, None, len(post))
+    whole, K = hyper.copy(), len(post)
+    explain(family.family, hyper, whole, post, post[0], K, weights, 0, rows, out, view)
+    return explained(family, x, at, out, view)
 
 
 def as_row(values):
@@ -102,7 +107,7 @@ def test_leaving_out_is_integrating_out():
     def log_density(row):
         return np.logaddexp.reduce(weights + family.log_predictive(row, stats))
 
-    _, (score, _), surprise, _ = explained(family, hyper, post, weights, 0, x, None)
+    _, (score, _), surprise, _ = mixed(family, hyper, post, weights, x)
     assert score == pytest.approx(-log_density(x), abs=1e-12)
     for d in range(2):
         rest = integrated_out(log_density, x, d, -3000.0, 3000.0)

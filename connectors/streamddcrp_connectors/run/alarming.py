@@ -224,7 +224,7 @@ class Alarming:
         regime = f" ({first['name']})" if first.get("name") else ""
         colon, what = ":", f" began something new{regime}"
         if first["status"] == RESOLVED:
-            colon, what = ",", f" calm again{regime}"
+            colon, what = ",", f" {'is' if len(keys) == 1 else 'are'} calm again{regime}"
         elif first.get("verdict") == "fault":
             what = f" entered {first.get('name') or 'a regime'}, marked as a fault"
         if len(keys) == 1:

@@ -115,32 +115,37 @@ def _log_densities(
 
 @entry
 def explain(
-    family: int, hyper: Array, whole: Array, post: Array, log_weights: Array, home: int,
-    rows: Array, out: Array, view: Array,
-) -> float:  # fmt: skip
+    family: int, hyper: Array, whole: Array, post: Array, fresh: Array, n_tables: int,
+    log_weights: Array, home: int, rows: Array, out: Array, view: Array,
+) -> None:  # fmt: skip
     """Compute the surprise of rows under a mixture and under table ``home``; call `outlook`.
 
-    ``out`` (2 + K, 1 + n), ``post`` (K, Q), ``log_weights`` (K,). ``out[0]`` receives -log sum_k
-    w_k p(row | k) and each part's contribution, ``out[1]`` the same of -log p(row | home), where
-    each column has weight 1, whatever its share and power: these keep redundant columns from
-    outvoting others, but a column's own surprise is not diluted. ``whole`` is a copy of ``hyper``
-    to overwrite. Missing values of full covariances are imputed, see `families.fill`. O(n K)
-    densities, O(K) for a full covariance.
+    ``out`` (2 + K, 1 + n), ``log_weights`` (K,), ``post`` (n_tables, Q); if K is larger, ``fresh``
+    (Q,) is the posterior of a new table, the last. ``out[0]`` receives -log sum_k
+    w_k p(row | k) and each part's contribution, ``out[1]`` the same of -log p(row | home), its
+    first less what is expected of a row. There each column has weight 1, whatever its share and
+    power: these keep redundant columns from outvoting others, but a column's own surprise is not
+    diluted. ``whole`` receives ``hyper`` with these weights. Missing values of full covariances are
+    imputed, see `families.fill`. O(n K) densities, O(K) for a full covariance.
     """
     for d in range(rows.shape[1]):
         view[0, d] = rows[0, d]
-    filled = families.fill(family, hyper, post, rows[0], post.shape[0])
+    filled = families.fill(family, hyper, post, rows[0], n_tables)
     for d in range(rows.shape[1]):
         if math.isnan(view[0, d]):
             for i in range(1, rows.shape[0]):
                 rows[i, d] = rows[0, d]
-    for k in range(post.shape[0]):
+    for k in range(n_tables):
         _log_densities(family, hyper, post[k], rows, view, out[2 + k])
+    if len(out) > 2 + n_tables:
+        _log_densities(family, hyper, fresh, rows, view, out[2 + n_tables])
+    for i in range(len(hyper)):
+        whole[i] = hyper[i]
     _untemper(family, whole)
     _log_densities(family, whole, post[home], rows, view, out[1])
     for i in range(rows.shape[0]):
         top, total = -math.inf, 0.0
-        for k in range(post.shape[0]):
+        for k in range(len(out) - 2):
             value = log_weights[k] + out[2 + k, i]
             if value > top:
                 total = total * math.exp(top - value) + 1.0
@@ -153,7 +158,7 @@ def explain(
         for i in range(1, rows.shape[0]):
             out[j, i] = out[j, 0] - out[j, i]
     out[0, 0] += filled
-    return outlook(family, whole, post[home], rows[0], view)
+    out[1, 0] -= outlook(family, whole, post[home], rows[0], view)
 
 
 @uncounted

@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ import numpy as np
 from streamddcrp.compilation import entry_point, entry_with
 from streamddcrp.contract import KINDS, P_NEW, SCORE
 from streamddcrp.decay import Decay
-from streamddcrp.estimator.reasons import explained
+from streamddcrp.estimator.reasons import asked, explained
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels import layout
-from streamddcrp.models.seqddcrp.kernels.arrival import log_priors, predict, step_rows
+from streamddcrp.models.seqddcrp.kernels.arrival import explain_next, predict, step_rows
 from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.kernels.reasons import before, began, compare
 from streamddcrp.models.seqddcrp.kernels.state import objective
@@ -129,28 +130,22 @@ class Engine:
             out[SCORE] -= slopes[0]
         return out, probs
 
-    def expected(self, t: float) -> tuple[int, FloatArray]:
-        """Return the state's column, and log priors (K + 1,) of tables and a new one at t."""
-        config, state, time = self.config, self.state, self.in_time(np.array([t]))
-        given = given_weights(self.decay, config, state, time, clocked=self.clocked)
-        weights = np.empty(state.n_tables + 1)
-        home = entry_point(log_priors)(
-            config, state.rows, state.groups, state.atoms, state.table, state.counts, state.sums,
-            state.scratch, float(time[0]), given, weights,
-        )  # fmt: skip
-        return home, weights
-
     def explain(
-        self, x: FloatArray, t: float
+        self, x: FloatArray, t: float, bound: Any = None
     ) -> tuple[int, tuple[IntArray, tuple[float, float], FloatArray, FloatArray]]:
-        """Explain a checked row (D,): the id of the regime expected, and what `explained` says."""
+        """Explain a checked row (D,): the id of the regime expected, and what `explained` says.
+
+        ``bound``: the kernel with the arrays of the state, if known.
+        """
         config, state = self._for_width(len(x))
-        home, weights = self.expected(t)
-        K = state.n_tables
-        post = np.empty((K + 1, state.table.post.shape[1]))
-        post[:K], post[K] = state.table.post[:K], state.scratch.prior_post
-        said = explained(self.likelihood, config.hyper, post, weights, home, x, self.past)
-        return int(state.table.ids[home]), said
+        time, given = self.in_time(t), _NOTHING
+        if config.decay_code == CALLER_GIVEN:
+            times = np.array([time])
+            given = given_weights(self.decay, config, state, times, clocked=self.clocked)
+        kernel = bound or partial(entry_point(explain_next), *groups_of(config, state))
+        at, rows, out, view = asked(self.likelihood, x, self.past, state.n_tables + 1)
+        home = kernel(time, given, np.empty(len(config.hyper)), rows, out, view)
+        return state.table.ids.item(home), explained(self.likelihood, x, at, out, view)
 
     def column(self, label: int) -> int | None:
         """Return the index of a table, or None if it no longer exists."""
@@ -250,8 +245,8 @@ class Alone:
 
     Does the work of `Engine.step` and `Engine.predict`, skipping what is unchanged since the
     previous row: the number of columns, the types and addresses of all arrays, and the row itself
-    if it was predicted before. ``values, t``: the current input row; ``answer``: its prediction, 9
-    floats.
+    if it was predicted before. ``values, t``: the current input row, also as an array ``row``;
+    ``answer``: its prediction, 9 floats.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -260,7 +255,7 @@ class Alone:
         self.t = 0.0
         self._form = f"{engine.n_features}d"
         self._X, self._time = np.zeros((1, engine.n_features)), np.empty(1)
-        self._place = self._X.data
+        self.row, self._place = self._X[0], self._X.data
         self._out = np.empty((1, layout.N_COLUMNS))
         self._rows, self._row, self._out_row = self._X, self._X[0], self._out[0]
         self.answer: Any = memoryview(self._out_row)
@@ -271,7 +266,7 @@ class Alone:
         self._state: State | None = None  # to which the next two are bound, with the settings
         self._config: Config | None = None
         self._counts: Any = None
-        self._learn = self._ask = None
+        self._learn = self._ask = self._why = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Alone, (self.engine,)  # a copy has its own arrays
@@ -302,7 +297,7 @@ class Alone:
         if engine.state is not self._state or engine.config is not self._config:
             self._state, self._config = engine.state, engine.config
             self._counts = engine.state.counts.data
-            self._learn = self._ask = None
+            self._learn = self._ask = self._why = None
 
     def step(self) -> None:
         """Predict and learn the row; ``answer`` holds the prediction."""
@@ -329,19 +324,30 @@ class Alone:
         if self._ask is None:
             config, state = engine.config, engine.state
             ask(config, state, self._row, time, _NOTHING, self._out_row)
-            self._ask = entry_with(
-                predict, config, state.rows, state.groups, state.atoms, state.table, state.counts,
-                state.sums, state.scratch,
-            )  # fmt: skip
+            self._ask = entry_with(predict, *groups_of(config, state))
         else:
             self._ask(self._row, time, _NOTHING, 0, self._out_row)
         if self._slopes is not None:
             self.answer[SCORE] -= self._slopes[0]
 
+    def explain(self) -> Any:
+        """Explain the row as `Engine.explain` does."""
+        engine = self.engine
+        found = engine.explain(self.row, self.t, self._why)
+        if self._why is None:
+            self._why = entry_with(explain_next, *groups_of(engine.config, engine.state))
+        return found
+
     def probabilities(self) -> dict[int, float]:
         """Return the tables' probabilities after `predict`, with -1 for a new one."""
         state = self.engine.state
         return by_table(state, state.scratch.weight[: state.counts[layout.N_TABLES]], self.answer)
+
+
+def groups_of(config: Config, state: State) -> tuple[Any, ...]:
+    """Return the arrays that kernels need to predict."""
+    table = state.atoms, state.table, state.counts, state.sums
+    return config, state.rows, state.groups, *table, state.scratch
 
 
 def by_table(state: State, probs: FloatArray, out: Any) -> dict[int, float]:
@@ -427,10 +433,7 @@ def ask(
     config: Config, state: State, x: FloatArray, t: float, given: FloatArray, out: FloatArray
 ) -> None:
     """As `predict_row` with contiguous arrays, into ``out``; the rest stays in ``scratch``."""
-    entry_point(predict)(
-        config, state.rows, state.groups, state.atoms, state.table, state.counts, state.sums,
-        state.scratch, x, t, given, 0, out,
-    )  # fmt: skip
+    entry_point(predict)(*groups_of(config, state), x, t, given, 0, out)
 
 
 def bound(config: Config, state: State) -> float:

@@ -20,6 +20,7 @@ from streamddcrp.data.times import is_stamp
 from streamddcrp.decay import DecaySpec, Exponential, make_decay
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.interrupts import pause, undisturbed
+from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import check_types, refuse_unless_plain
@@ -527,11 +528,11 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         alone.predict()
         return alone.answer, alone.probabilities
 
-    def _as_row(self, x: Features, t: Any) -> tuple[FloatArray, list[str], float]:
+    def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         alone, time = self._alone, self._last_time if self._clocked else float(self._n_seen)
         if alone is None or not self._take_alone(alone, x, t, time):
-            return super()._as_row(x, t)
-        return np.array(alone.values, dtype=np.float64), self._feature_names(), alone.t
+            return super().explain_one(x, t)
+        return self._in_words(self._feature_names(), alone.row, alone.row, alone.explain())
 
     def _begin(self, n_features: int) -> None:
         """Begin, at once if nothing must be learned from the first rows."""

@@ -10,10 +10,11 @@ from streamddcrp.contract import LIVE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError
-from streamddcrp.estimator.reasons import explained
+from streamddcrp.estimator.reasons import asked, explained
 from streamddcrp.estimator.stored import Stored, past_of
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.likelihoods.kernels.families import log_predictives, n_post, posteriors
+from streamddcrp.likelihoods.kernels.parts import explain
 from streamddcrp.likelihoods.kernels.union import mixture_scores
 from streamddcrp.likelihoods.restored import take_up
 from streamddcrp.models.seqddcrp.engine import Engine
@@ -94,8 +95,12 @@ class Reference(Stored):
         )  # fmt: skip
         log_weights = np.log(self.weights)
         home = int(np.argmax(own + log_weights))
-        said = explained(self._likelihood, self._hyper, self._post, log_weights, home, x, past)
-        return int(self.ids[home]), said
+        at, parts, out, view = asked(self._likelihood, x, past, len(own))
+        explain(
+            self._likelihood.family, self._hyper, self._hyper.copy(), self._post, self._post[0],
+            len(own), log_weights, home, parts, out, view,
+        )  # fmt: skip
+        return int(self.ids[home]), explained(self._likelihood, x, at, out, view)
 
     def _score_rows(self, X: FloatArray) -> FloatArray:
         """Return the surprise of checked rows (N, D) in the order of the columns."""

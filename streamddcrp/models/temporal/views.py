@@ -144,7 +144,8 @@ class EpochViews(RowModel):
 
         ``weight`` is the expected number of rows; ``born`` and ``last_seen`` are epoch numbers.
         Numbers: the present ``mean_x`` and its standard error ``sd_x`` for each feature; texts: the
-        ``words`` that distinguish it from the others.
+        ``words`` that distinguish it from the others, and ``copies``, texts with the words of an
+        earlier one of their epoch, which ``weight`` does not count.
         """
         state = self._stream
         if state is None:
@@ -160,6 +161,8 @@ class EpochViews(RowModel):
             "born": np.concatenate([engine.born, more]),
             "last_seen": np.concatenate([engine.last_active, more]),
         }
+        if state.has_copies:
+            columns["copies"] = state.copies_of(ids)
         return pa.table(columns | _columns(summary, self._feature_names()))
 
     def trajectories(self) -> pa.Table:

@@ -298,7 +298,9 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         words = self._words_of(x)
         score, parts = self.score_one(words, t), []
         if self._by_template and words:
-            parts.append(Part(self._said(words[0]), 1.0, surprise=score, excess=score))
+            name = self._said(words[0])
+            name = "a new template" if name == words[0] else name
+            parts.append(Part(name, 1.0, surprise=score, excess=score))
         for word in () if self._by_template else words:
             surprise = score - self.score_one([other for other in words if other != word], t)
             parts.append(Part(word, 1.0, surprise=surprise, excess=surprise))

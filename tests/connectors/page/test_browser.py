@@ -149,7 +149,16 @@ def test_keys_names_and_addresses(feeder, visit, tmp_path):
     until(page, "document.querySelector('#regimes').innerText", lambda x: "cleaning" in x)
     until(other, "document.querySelector('#regimes').innerText", lambda x: "cleaning" in x)
     assert look(page, "document.querySelectorAll('#regimes input').length") == 0
-    assert "cleaning" in (tmp_path / "page-names.json").read_text()
+    page.keyboard.press("Enter")  # the button has the focus again
+    page.select_option("#regimes select", "planned")
+    for one in (page, other):
+        until(
+            one, "document.querySelector('#regimes .verdict').innerText", lambda x: x == "planned"
+        )
+    assert look(page, "document.querySelectorAll('#regimes .edit').length") == 0
+    kept = (tmp_path / "page-names.json").read_text()
+    assert "cleaning" in kept
+    assert "planned" in kept
     until(page, "document.querySelector('#acknowledge').hidden", lambda x: x is False)
     page.focus("#acknowledge")
     page.keyboard.press("Enter")

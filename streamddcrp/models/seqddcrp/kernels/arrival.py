@@ -7,6 +7,7 @@ import numpy as np
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB, LIVE, LIVE_TABLES, P_CHANGE, P_NEW, PIECE, SCORE
 from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.kernels.parts import explain
 from streamddcrp.likelihoods.kernels.prior import learn_prior
 from streamddcrp.models.seqddcrp.kernels import layout, state, vectors
 from streamddcrp.models.seqddcrp.kernels.divide import divide
@@ -87,20 +88,28 @@ def weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b
 
 
 @entry
-def log_priors(config, rows, groups, atoms, table, counts, sums, scratch, t, given, out):
-    """Write log priors of tables at ``t``, a new one last; return the present state's column."""
-    K, weight = counts[layout.N_TABLES], scratch.weight
+def explain_next(
+    config, rows, groups, atoms, table, counts, sums, scratch, t, given, whole, lacking, out,
+    view,
+):  # fmt: skip
+    """Explain a row at time ``t``, as `explain` does; return the present state's column."""
+    K, weight, log_weight = counts[layout.N_TABLES], scratch.weight, scratch.own
     log_total = weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, 0)
     scratch.asked[NUMBER] = -1.0  # invalidates what `predict` left for the next row
     home, likely = -1, 0
     for m in range(K):
-        out[m] = math.log(weight[m]) if weight[m] > 0.0 else -np.inf
-        if out[m] > out[likely]:
+        log_weight[m] = math.log(weight[m]) if weight[m] > 0.0 else -np.inf
+        if log_weight[m] > log_weight[likely]:
             likely = m
         if table.ids[m] == counts[layout.STATE]:
             home = m
-    out[K] = sums[layout.LOG_ALPHA] - log_total + math.log(sums[layout.NEW_BETA])
-    return home if home >= 0 else likely
+    log_weight[K] = sums[layout.LOG_ALPHA] - log_total + math.log(sums[layout.NEW_BETA])
+    home = home if home >= 0 else likely
+    explain(
+        config.family, config.hyper, whole, table.post, scratch.prior_post, K, log_weight, home,
+        lacking, out, view,
+    )  # fmt: skip
+    return home
 
 
 @uncounted
