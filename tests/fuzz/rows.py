@@ -84,7 +84,7 @@ class Trial:
         """Learn so many rows, or for so many seconds of CPU time."""
         end, far = time.process_time() + seconds, min(0.1 * n_rows, 4_000)
         while (left := n_rows - self.learned - self.refused) > 0 and time.process_time() < end:
-            n = int(self.rng.integers(1, 400))
+            n = min(int(self.rng.integers(1, 400)), left)
             kind, stream = self.foe.segment(n, last=left - n <= far)
             self.kinds[kind.partition(";")[0]] += 1
             try:
