@@ -23,8 +23,6 @@ settings.register_profile("uncompiled", max_examples=4, derandomize=True, deadli
 settings.register_profile("nightly", max_examples=500, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
-os.fsync = lambda _: None  # the machine goes on; power_driver.py has what is lost when it stops
-
 UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
 # Left out of the uncompiled run: beginnings of the ids of tests, by why.
@@ -83,6 +81,11 @@ COMPILED_ONLY = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    from streamddcrp.checkpoint import store
+
+    # The machine goes on; power_driver.py has what is lost when it stops.
+    os.fsync = lambda _: None
+    store._SETTINGS = tuple(setting.replace("=full", "=off") for setting in store._SETTINGS)
     # numpy warns where compiled code does not: hashes of words wrap around, an infinite square is
     # above what is left in a regression, an infinite product of rates has its log taken apart, a
     # giant is no season, and a move of a tree may leave a document no endpoint.

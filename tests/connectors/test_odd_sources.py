@@ -39,19 +39,19 @@ def test_odd_headers(tmp_path, content, match):
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_a_great_many_columns(tmp_path, suffix):
-    names = [f"c{i}" for i in range(200_000)]
+    names = [f"c{i}" for i in range(100_000)]
     path = tmp_path / f"wide.{suffix}"
     cells = ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n"
     rows = "{" + ",".join(f'"{name}":1' for name in names) + "}\n"
     path.write_text(cells if suffix == "csv" else rows)
     begun = time.process_time()
-    with pytest.raises(SchemaError, match="200,000 columns"):
+    with pytest.raises(SchemaError, match="100,000 columns"):
         opened(path)
-    # half a second to one; a quadratic look at 200,000 names takes minutes
+    # half a second; a quadratic look at 100,000 names takes minutes
     assert time.process_time() - begun < 10.0
-    with closing(opened(path, features=("c3", "c199999"))) as source:
+    with closing(opened(path, features=("c3", "c99999"))) as source:
         batch, _ = next(source.read_after(None))
-        assert batch.to_pylist() == [{"c3": 1.0, "c199999": 1.0}]
+        assert batch.to_pylist() == [{"c3": 1.0, "c99999": 1.0}]
 
 
 def test_as_many_columns_as_are_allowed(tmp_path):
@@ -155,3 +155,13 @@ def test_a_column_that_is_not_there(tmp_path):
     path.write_text("a\n1\n")
     with pytest.raises(ConfigError, match="no column 'z'"):
         opened(path, features=("z",))
+
+
+def test_a_column_whose_name_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "rows.arrow"
+    table = pa.table({"pressure": [1.0, 2.0]})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write(table)
+    path.write_bytes(path.read_bytes().replace(b"pressure", b"press\xffre"))
+    with pytest.raises(SchemaError, match="a column's name is no text"):
+        open_source(path, Columns())

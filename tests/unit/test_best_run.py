@@ -51,7 +51,8 @@ def gains(config, state, r):
     return [*found, gain + state.sums[NEW_LOG_BETA] + evidence(all_of_it)]
 
 
-@pytest.mark.parametrize(("seed", "recall"), [(0, False), (1, True)])
+@pytest.mark.parametrize("recall", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_the_run_with_the_largest_gain_is_found(seed, recall):
     config, state = engine(LIKELIHOOD, Exponential(3.0), window=16, look_back=0, recall=recall)
     twin, lengths = DenseStream(config, state, Exponential(3.0), LIKELIHOOD), set()
