@@ -46,7 +46,7 @@ _COMPILED = {
     "kernels", "numerics", "contract", "compilation", "roots", "array_groups", "lanes",
     "numba_inside",
 }  # fmt: skip
-_IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import (\w*)", re.MULTILINE)
+_IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
 @cache
@@ -79,21 +79,27 @@ def _host_features() -> set[str]:
 @cache
 def digest_of(home: Path) -> str:
     """Digest of a file or package of kernels, and of the kernels it imports."""
+    digest = hashlib.sha256()
+    for path, source in sorted(sources_of(home).items()):
+        digest.update(f"{path.parent.name}/{path.name}\n".encode())
+        digest.update(source)
+    return digest.hexdigest()[:16]
+
+
+def sources_of(home: Path) -> dict[Path, bytes]:
+    """Return the sources of a file or package of kernels, and of the kernels it imports."""
     pending = [_CORE / "roots.py", *(sorted(home.glob("*.py")) if home.is_dir() else [home])]
     sources: dict[Path, bytes] = {}
     while pending:
         path = pending.pop()
         if path not in sources:
             sources[path] = path.read_bytes()
-            found = _IMPORTED.findall(sources[path])  # a module, or a module of a package
-            names = [name.decode() for pair in found for name in (pair[0], b".".join(pair))]
-            files = (_CORE.joinpath(*name.split(".")).with_suffix(".py") for name in names)
-            pending += [file for file in files if file.is_file() and _is_compiled(file)]
-    digest = hashlib.sha256()
-    for path in sorted(sources):
-        digest.update(f"{path.parent.name}/{path.name}\n".encode())
-        digest.update(sources[path])
-    return digest.hexdigest()[:16]
+            for module, names in _IMPORTED.findall(sources[path]):  # or a package's modules
+                whole = [module, *(module + b"." + name for name in re.findall(rb"\w+", names))]
+                parts = (name.decode().split(".") for name in whole)
+                files = (_CORE.joinpath(*part).with_suffix(".py") for part in parts)
+                pending += [file for file in files if file.is_file() and _is_compiled(file)]
+    return sources
 
 
 def _is_compiled(path: Path) -> bool:

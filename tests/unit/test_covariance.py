@@ -235,3 +235,12 @@ def test_many_columns_are_turned_and_pieces_give_the_same():
         )
         np.testing.assert_array_equal(found, expected)
     assert {f"mean_{j}" for j in range(1, 17)} <= set(model.summary().column_names)
+
+
+def test_values_may_grow_to_the_largest_that_are_taken():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3))
+    grown = 10.0 ** np.linspace(1.0, 98.0, 200)[:, None] * rng.normal(size=(200, 3))
+    model = SeqDDCRP(likelihood="normal_wishart")
+    model.step_many(X)
+    assert np.isfinite(model.step_many(grown)["score"].to_numpy()).all()

@@ -1,5 +1,6 @@
 """Where machine code goes, who makes it, and which processor it is for."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import time
 
 import pytest
 
+from streamddcrp import kernel_folders as folders
 from tests.conftest import REPOSITORY, UNCOMPILED
 
 pytestmark = pytest.mark.skipif(UNCOMPILED, reason="nothing is compiled")
@@ -22,6 +24,7 @@ def total(x):
     return out
 """
 CALL = "import numpy as np, toy; print(toy.total(np.arange(9.0) / 7.0).hex())"
+CORE = REPOSITORY / "streamddcrp"
 SLOW = "import numba; numba.__version__ = '0.69.0'\n"
 
 
@@ -163,3 +166,20 @@ def test_another_numba_is_slow_and_says_so(place):
     assert len(kept) == 2
     assert ended(begun(place, SLOW + CALL))[0] == out
     assert codes(place) == kept
+
+
+def imported(path):
+    """Files of kernels that a file imports, by its syntax tree."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("streamddcrp."):
+            home = CORE.joinpath(*node.module.split(".")[1:])
+            for file in [home, *(home / name.name for name in node.names)]:
+                if file.with_suffix(".py").is_file() and folders._is_compiled(file):
+                    yield file.with_suffix(".py")
+
+
+@pytest.mark.parametrize("home", sorted(CORE.rglob("kernels")), ids=lambda home: home.parent.name)
+def test_all_kernels_that_others_import_are_in_the_digest(home):
+    sources = set(folders.sources_of(home))
+    assert {*home.glob("*.py")} <= sources
+    assert {file for path in sources for file in imported(path)} <= sources

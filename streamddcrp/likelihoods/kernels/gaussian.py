@@ -20,6 +20,7 @@ from streamddcrp.likelihoods.kernels.special import (
 from streamddcrp.numerics import digamma, log_lanes, natural
 
 HUGE = 1e280  # largest product of factors before a new one begins
+FURTHEST = 1e300  # squared distance beyond which all values are alike
 # Offsets in a feature's Normal-Gamma posterior.
 _SHAPE, _CONSTANT, _SLOPE = np.uint64(2), np.uint64(4), np.uint64(5)
 _EXPECTED, _HALF = np.uint64(6), np.uint64(7)
@@ -158,7 +159,7 @@ def _nw_distance(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) ->
             z += post[at] * (_nw_value(hyper, h, x, c, j) - post[mean + j])
             at += 1
         total += z * z
-    return total
+    return min(total, FURTHEST)
 
 
 @uncounted
@@ -169,7 +170,8 @@ def nw_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -
 
 @uncounted
 def nw_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
-    return post[q + 5] - 0.5 * post[q + 2] * _nw_distance(hyper, h, post, q, x, c)
+    value = post[q + 5] - 0.5 * post[q + 2] * _nw_distance(hyper, h, post, q, x, c)
+    return max(value, -FURTHEST)
 
 
 @uncounted
@@ -190,7 +192,8 @@ def nw_expected_of_rows(
                 z = z + post[at] * y
                 at += 1
             total = total + z * z
-        store(out, r, load(out, r) + (post[q + 5] - 0.5 * post[q + 2] * total))
+        value = larger(post[q + 5] - 0.5 * post[q + 2] * total, lanes(-FURTHEST))
+        store(out, r, load(out, r) + value)
     for r in range(end, stop):
         out[r] += nw_expected(hyper, h, post, q, X[r], c)
 
