@@ -3,7 +3,8 @@
 28 variables follow each other with lags and inertia, and the feed, which wanders; six of them are
 held at their set points by controllers, whose valves are columns; six more sensors measure mixtures
 of variables. After 2,000 rows without a fault one of `KINDS` begins. All methods learn from the
-first 1,000 rows; rows to 1,500 set thresholds, and rows to 2,000 count false alarms.
+first 1,000 rows; rows to 1,500 set thresholds, and rows to 2,000 count false alarms. A controller
+that swings may diverge, as in seed 1, to 1e70 times what is usual.
 
 PCA: T² and SPE of as many components as hold 0.9 of the variance, each by its 0.995 quantile.
 Scores: mean surprise of ``rows`` rows to a reference, by its 0.99 quantile; and alarms at a rate.
@@ -116,9 +117,9 @@ def by_pca(X: FloatArray, rows: int) -> FloatArray:
     return np.any([one > np.quantile(one[LEARNED:SET], 0.995) for one in judged], axis=0)
 
 
-def surprise(X: FloatArray, likelihood: str) -> FloatArray:
+def surprise(X: FloatArray) -> FloatArray:
     """Return the surprise of rows after the first ones to what was learned of these."""
-    detector = RegimeAnomalyDetector(SeqDDCRP(likelihood=likelihood))
+    detector = RegimeAnomalyDetector(SeqDDCRP())
     detector.learn_many(X[:LEARNED])
     detector.take_reference()
     return np.append(np.zeros(LEARNED), np.asarray(detector.step_many(X[LEARNED:])["score"]))
@@ -131,18 +132,14 @@ def by_alarm(X: FloatArray, **options: Any) -> FloatArray:
 
 def judged(X: FloatArray) -> dict[str, FloatArray]:
     """Return which rows each method calls faulty."""
-    found = {}
-    scores = {name: surprise(X, name) for name in ("auto", "normal_wishart")}
+    found, scores = {}, surprise(X)
     for rows in (1, 20):
         said = "rows" if rows == 1 else f"means of {rows}"
         found[f"PCA, {said}"] = by_pca(X, rows)
-        for name, of in scores.items():
-            mean = means(of, rows)
-            found[f"{name}, {said}"] = mean > np.quantile(mean[LEARNED + rows : SET], 0.99)
+        mean = means(scores, rows)
+        found[f"reference, {said}"] = mean > np.quantile(mean[LEARNED + rows : SET], 0.99)
     found["alarms, default"] = by_alarm(X)
     found["alarms, reference"] = by_alarm(X, average=20, reference_after=LEARNED)
-    full = SeqDDCRP(likelihood="normal_wishart")
-    found["alarms, normal_wishart"] = by_alarm(X, model=full, average=20, reference_after=LEARNED)
     return found
 
 

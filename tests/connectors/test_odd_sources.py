@@ -155,3 +155,13 @@ def test_a_column_that_is_not_there(tmp_path):
     path.write_text("a\n1\n")
     with pytest.raises(ConfigError, match="no column 'z'"):
         opened(path, features=("z",))
+
+
+def test_a_column_whose_name_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "rows.arrow"
+    table = pa.table({"pressure": [1.0, 2.0]})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write(table)
+    path.write_bytes(path.read_bytes().replace(b"pressure", b"press\xffre"))
+    with pytest.raises(SchemaError, match="a column's name is no text"):
+        open_source(path, Columns())

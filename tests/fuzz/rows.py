@@ -355,7 +355,9 @@ def main():
             with given.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(came) + "\n")
     click.echo("\n".join(table(all_that_came)))
-    sys.exit(any(came["found"] for came in all_that_came))
+    n_found = sum(len(came["found"]) for came in all_that_came)
+    click.echo(f"{len(all_that_came)} of {len(chosen)} cases: {n_found} found")
+    sys.exit(n_found > 0)
 
 
 if __name__ == "__main__":

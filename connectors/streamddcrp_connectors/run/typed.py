@@ -26,8 +26,12 @@ class Typed(NamedTuple):
 
 def look(schema: Any, batches: Callable[[], Iterator[Any]], columns: Columns, where: str) -> Typed:
     """Choose the columns that were not named, by the first rows."""
-    schema = flat(_none_of(schema)).schema
-    columns = columns.check(schema.names, where)
+    try:
+        schema = flat(_none_of(schema)).schema
+        names = schema.names
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{where} is damaged: a column's name is no text: {error}") from error
+    columns = columns.check(names, where)
     try:
         first = next(iter(batches()), None)
         if first is not None:
@@ -38,10 +42,10 @@ def look(schema: Any, batches: Callable[[], Iterator[Any]], columns: Columns, wh
         raise SchemaError(f"{where} is damaged after row 0: {error}") from error
     dialect = Dialect(missing=columns.reading.missing or ())
     if first is None or not first.num_rows:
-        columns = columns.resolve(schema.names, where)
+        columns = columns.resolve(names, where)
         _check_types(schema, columns, where)
         return Typed(columns, Cells(dialect, typed=True))
-    table = pa.record_batch(texts, names=schema.names)
+    table = pa.record_batch(texts, names=names)
     key = columns.key
     columns, found = chosen(columns, table, dialect, where)
     _check_types(schema, columns, where)
