@@ -14,7 +14,7 @@ from tests.oracles import graph_crp as oracle
 from tests.unit.test_group_dp import GAMMA, LAYERS, PRIOR, X, alpha_given_rows, enumerated, stream
 
 GROUPS = {1: (2, list("abab")), 2: ((1, 1), [("u", "a"), ("v", "b"), ("u", "a"), ("u", "c")])}
-S, SLOW = 8_000, 10  # draws; at most so many make up for an independent one
+S, SLOW = 20_000, 10  # draws; at most so many make up for an independent one
 
 
 def canonical(labels):

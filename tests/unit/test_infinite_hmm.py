@@ -65,7 +65,7 @@ def test_evidence_and_means_have_no_bias(n_aux, moves, alpha):
         expected += p * np.array([1.0, len(set(z[n_aux:])), z[:n_aux].count(z[-1])])
     expected = np.append(expected, mean_alpha)
     values = []
-    for seed in range(600):
+    for seed in range(1500):
         config, state = learn(X, seed, n_aux, moves=moves, alpha=alpha)
         particles = state.particles
         n_clusters = (particles.entry >= 0).sum(axis=1)
