@@ -110,7 +110,8 @@ def rank_of(model: SeqDDCRP, x: FloatArray, rng: np.random.Generator) -> int:
     """Return how many rows drawn from the forecast of the next row are less surprising than it."""
     engine = model._stream
     t = float(model.n_seen)
-    prior = softmax(engine.expected(t)[1])
+    engine.explain(x, t)  # leaves the log prior of tables and of a new one in the work space
+    prior = softmax(engine.state.scratch.own[: engine.state.n_tables + 1])
     stats = np.vstack(
         [engine.state.table.stats[: len(prior) - 1], 0.0 * engine.state.table.stats[:1]]
     )

@@ -7,6 +7,7 @@ take a hundred times as long, so some tests are left out then; each place has it
 import gc
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,8 +112,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True, scope="module")
 def _kernels_set_aside() -> None:
-    """Leave out of later collections what is there: loaded kernels are millions of objects."""
-    gc.collect()
+    """Leave out of later collections what is there: loaded kernels are millions of objects.
+
+    What the module before left to the collector, such as sockets, is not this one's error.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
     gc.freeze()
 
 

@@ -55,7 +55,8 @@ class Warp(NamedTuple):
         w, log_slope = self._curve(inside)
         with np.errstate(over="ignore"):
             image = self.center + self.scale * (w + (z - inside) * np.exp(log_slope))
-        return np.clip(image, -LARGEST, LARGEST), log_slope
+        image = np.clip(image, -LARGEST, LARGEST)
+        return np.where(np.isnan(z), np.nan, image), log_slope  # NaN of one sign, however many rows
 
     def _curve(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         if np.any(self.tail):

@@ -97,10 +97,8 @@ class LivePage:
         shown = _shown(rows, results, epoch.judged, epoch.why)
         for start in range(0, shown.num_rows, PIECE):
             self._tell(ROWS, arrow(shown.slice(start, PIECE), now))
-        if events is not None and rows.columns.key is not None:
-            events = events.filter(
-                events.column("key").is_valid()
-            )  # else of clusters of all groups
+        if events is not None and "key" in events.schema.names:
+            events = events.filter(events.column("key").is_valid())  # others are of all groups
         if events is not None and events.num_rows:
             self._tell(EVENTS, arrow(events))
         if rows.columns.key is None:

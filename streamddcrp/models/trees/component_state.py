@@ -178,7 +178,11 @@ def kl_of_all(parent: IntArray, w: Weights, prior: Prior) -> float:
     K1, D = w.M.shape
     var = _variances(K1, prior)
     vectors = np.sum((D * np.diag(w.S) + np.sum(w.M**2, axis=1)) / var) - K1 * D
-    vectors += D * np.sum(np.log(var)) - D * np.linalg.slogdet(w.S)[1]
+    sign, log_det = np.linalg.slogdet(w.S)
+    if sign <= 0.0:  # singular by rounding
+        of = np.linalg.eigvalsh(w.S)
+        log_det = np.sum(np.log(np.maximum(of, np.finfo(float).eps * of[-1])))
+    vectors += D * np.sum(np.log(var)) - D * log_det
     at, bt, a0, b0 = w.shape, w.rate, prior.shape, prior.rate
     noise = 0.0
     if not math.isinf(at):
