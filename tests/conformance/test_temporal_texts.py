@@ -222,12 +222,12 @@ def test_stored_rows_of_copies_are_checked():
     model = TemporalDPM(lag=2)
     model.learn_many(texts[:-3], t[:-3])
     arrays, meta = model._state()
-    assert len(arrays["model.of.row"]) > 0
+    assert len(arrays["model.copies.row"]) > 0
     for row in ([-1, 0], [1, 0], [0, 5]):
-        wrong = arrays | {"model.of.row": arrays["model.of.row"].copy()}
-        wrong["model.of.row"][:2] = row
-        with pytest.raises(CheckpointError, match="of"):
+        wrong = arrays | {"model.copies.row": arrays["model.copies.row"].copy()}
+        wrong["model.copies.row"][:2] = row
+        with pytest.raises(CheckpointError, match="copies"):
             TemporalDPM._from_state(wrong, meta)
-    wrong = arrays | {"model.of.epoch": arrays["model.of.epoch"] + 1}
-    with pytest.raises(CheckpointError, match="of"):
+    wrong = arrays | {"model.copies.epoch": arrays["model.copies.epoch"] + 1}
+    with pytest.raises(CheckpointError, match="copies"):
         TemporalDPM._from_state(wrong, meta)

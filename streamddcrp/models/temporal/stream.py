@@ -17,6 +17,7 @@ from streamddcrp.data.boilerplate import Boilerplate
 from streamddcrp.data.documents import Vocabulary
 from streamddcrp.data.scaled import FEWEST_ROWS
 from streamddcrp.estimator.stored import check_whole, read_events
+from streamddcrp.models.temporal.copies import Copies
 from streamddcrp.models.temporal.emissions import Summary, widened
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import Engine
@@ -56,41 +57,6 @@ def columns_of(tracks: Sequence[Trajectory]) -> tuple[dict[str, Any], dict[str, 
     }, {name: np.concatenate([track.summary.values[name] for track in tracks]) for name in names}
 
 
-def are_new(of: Sequence[int] | IntArray) -> Any:
-    """Return which texts begin a row of the engine, by the row of each."""
-    return np.diff(np.maximum.accumulate(np.append(-1, of))) > 0
-
-
-@dataclass
-class OpenTexts:
-    """The open epoch's texts, of which those with the same words are one row of the engine."""
-
-    at: dict[bytes, int] = field(default_factory=dict)  # the row of words
-    of: list[int] = field(default_factory=list)  # the row of each text
-    q: list[FloatArray] = field(default_factory=list)  # the assignment of each row
-
-    def find(self, X: Any, at: dict[bytes, int] | None = None) -> list[int]:
-        """Return the row of each text (N, V), the next ones for new words, noted in ``at``."""
-        ends, words, n, of = X.indptr, X.indices.astype(np.int64), len(self.q), []
-        at = {} if at is None else at
-        for a, z in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-            key = words[a:z].tobytes()
-            row = self.at.get(key, at.get(key, n)) if key else n
-            of.append(row)
-            if row == n:
-                n += 1
-                at |= {key: row} if key else {}
-        return of
-
-    def note(self, X: Any) -> Any:
-        """Note texts (N, V); return which are no copies, whose assignments are to be added."""
-        more: dict[bytes, int] = {}
-        of = self.find(X, more)
-        self.at |= more
-        self.of += of
-        return are_new(self.of)[len(self.of) - len(of) :]
-
-
 class FinalLabels(NamedTuple):
     """Labels of the rows of an epoch, whose first row is ``row``."""
 
@@ -118,9 +84,7 @@ class StreamState:
     n_final: int = 0  # rows in it
     n_lost: int = 0
     n_wordless: int = 0  # texts in which no word tells, until there are many; not stored
-    of: dict[int, IntArray] = field(default_factory=dict)  # engine's rows of epochs with copies
-    copies: dict[int, float] = field(default_factory=dict)  # of live ids, in past epochs
-    open: "OpenTexts" = field(default_factory=OpenTexts)
+    copies: Copies = field(default_factory=Copies)  # of texts
     trajectories: deque[Trajectory] = field(default_factory=lambda: deque(maxlen=_EPOCHS))
     merges: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=_EPOCHS))
 
@@ -132,7 +96,7 @@ class StreamState:
         self.times.setdefault(engine.epoch + 1, time)
         X, more = (rows, np.zeros(len(rows))) if self.vocabulary is None else self._encode(rows)
         if self.has_copies:
-            new = self.open.note(self.boilerplate.strip(X))
+            new = self.copies.note(self.boilerplate.strip(X))
             X, more = self._stripped(X if new.all() else X[new]), more[new]
         K = self.n_components
         seats = engine.seat(X)
@@ -149,7 +113,7 @@ class StreamState:
         out[:, contract.P_NEW], out[:, contract.P_CHANGE] = p_new, seats.chances[:, 1]
         out[:, contract.LIVE_TABLES] = K + np.cumsum(opened) - opened
         if self.has_copies:
-            self.open.q.extend(seats.q)
+            self.copies.q.extend(seats.q)
         if not new.all():
             out = self._with_copies(out, new, n, K + np.append(0, np.cumsum(opened)))
         total = np.append(self.open_score, out[:, contract.SCORE])
@@ -166,12 +130,12 @@ class StreamState:
         whole, done = np.empty((len(new), contract.N_OUTPUTS)), np.cumsum(new)
         whole[new] = out
         for i in np.flatnonzero(~new).tolist():
-            whole[i] = self._follow(self.open.of[i - len(new)], n + done[i], live[done[i]])
+            whole[i] = self._follow(self.copies.open[i - len(new)], n + done[i], live[done[i]])
         return whole
 
     def _follow(self, at: int, n: int, live: int) -> FloatArray:
         """Predict a text with the words of the one in row ``at``, among ``n`` of the epoch."""
-        q, out = self.open.q[at], np.zeros(contract.N_OUTPUTS)
+        q, out = self.copies.q[at], np.zeros(contract.N_OUTPUTS)
         k = int(q.argmax())
         out[contract.LABEL], out[contract.LABEL_PROB] = self.ids(k + 1)[k], q[k]
         out[contract.SCORE], out[contract.LIVE_TABLES] = math.log(n / _COPIED), live
@@ -237,9 +201,7 @@ class StreamState:
         if self.has_copies and self.boilerplate.look():
             self._leave_out()
         engine.close()
-        if len(self.open.of) > len(self.open.q):
-            self.of[engine.epoch] = np.array(self.open.of)
-        self.open = OpenTexts()
+        self.copies.close(engine.epoch)
         self.open_score = 0.0
         self._note_merges()
         self._clear_words()
@@ -267,9 +229,9 @@ class StreamState:
         mass = q.sum(axis=0)
         if len(q):
             self.trajectories.append(self._trajectory(0, smoothed))
-            labels = self._of_texts(engine.first, engine.ids[q.argmax(axis=1)])
+            labels = self.copies.labels_of(engine.first, engine.ids[q.argmax(axis=1)])
             self.final.append(FinalLabels(engine.first, self.n_left, labels))
-            self._count_copies(self.of.pop(engine.first, None), labels, self.copies)
+            self.copies.leave(engine.first, labels, engine.ids.tolist())
             self.n_left += len(labels)
             self.n_final += len(labels)
             while self.n_final > _FINAL and len(self.final) > 1:
@@ -280,20 +242,6 @@ class StreamState:
         self.frozen += before - engine.objective().total
         pairs = zip(engine.ids.tolist(), mass.tolist(), strict=True)
         self.sizes = {i: self.sizes.get(i, 0.0) + more for i, more in pairs}
-        self.copies = {i: n for i, n in self.copies.items() if i in self.sizes}
-
-    def _of_texts(self, epoch: int, labels: IntArray) -> IntArray:
-        """Return the labels of an epoch's texts by those of its rows in the engine."""
-        if epoch == self.number:
-            return labels[self.open.of] if self.open.of else labels
-        return labels[self.of[epoch]] if epoch in self.of else labels
-
-    @staticmethod
-    def _count_copies(of: Any, labels: IntArray, counts: dict[int, float]) -> None:
-        """Count the copies of an epoch by label."""
-        if of is not None:
-            for label in labels[~are_new(of)].tolist():
-                counts[label] = counts.get(label, 0.0) + 1.0
 
     def _trajectory(self, e: int, smoothed: Any) -> Trajectory:
         engine = self.engine
@@ -366,9 +314,9 @@ class StreamState:
         X, more = self._encode([row], learn=False) if texts else (row[None], np.zeros(1))
         if self.has_copies:
             X = self.boilerplate.strip(X)
-            at = self.open.find(X)[0]
+            at = self.copies.find(X)[0]
             if at < self.engine.n_open:
-                q, ids = self.open.q[at], self.ids(self.n_components)
+                q, ids = self.copies.q[at], self.ids(self.n_components)
                 some = np.flatnonzero(q)
                 found = dict(zip(ids[some].tolist(), q[some].tolist(), strict=True))
                 return self._follow(at, self.engine.n_open, len(ids)), found | {-1: 0.0}
@@ -415,18 +363,19 @@ class StreamState:
         for epoch, part in enumerate(parts, engine.first):
             if any(map(len, part)):
                 labels = np.concatenate([ids[q.argmax(axis=1)] for q in part])
-                labels = self._of_texts(epoch, labels)
+                labels = self.copies.labels_of(epoch if epoch < self.number else None, labels)
                 out.append(FinalLabels(epoch, row, labels))
                 row += len(labels)
         return out
 
     def copies_of(self, ids: IntArray) -> IntArray:
         """Return the number of copies of live components."""
-        counts = dict(self.copies)
-        for part in self.window_labels():
-            of = self.open.of if part.epoch == self.number else self.of.get(part.epoch)
-            self._count_copies(of, part.labels, counts)
-        return np.array([counts.get(i, 0.0) for i in ids.tolist()], np.int64)
+        parts = [
+            (part.epoch if part.epoch < self.number else None, part.labels)
+            for part in self.window_labels()
+        ]
+        counts = self.copies.count(parts)
+        return np.array([counts.get(i, 0) for i in ids.tolist()], np.int64)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -445,14 +394,7 @@ class StreamState:
         arrays |= {f"tracks.{name}": column for name, column in columns.items()}
         arrays |= {f"tracks.values.{name}": column for name, column in values.items()}
         if self.has_copies:
-            of = self.of | ({self.number: np.array(self.open.of)} if self.open.of else {})
-            arrays |= self.boilerplate.state() | {
-                "of.epoch": np.array(list(of), np.int64),
-                "of.size": np.array([*map(len, of.values())], np.int64),
-                "of.row": np.concatenate([np.zeros(0, np.int64), *of.values()]),
-                "copies.id": np.array(list(self.copies), np.int64),
-                "copies.value": np.array(list(self.copies.values()), np.float64),
-            }
+            arrays |= self.boilerplate.state() | self.copies.arrays(self.number)
         return arrays, meta | {
             "words": None if self.vocabulary is None else self.vocabulary.words,
             "numbers": {name: getattr(self, name) for name in _NUMBERS},
@@ -475,7 +417,11 @@ class StreamState:
         self = cls(engine, None if words is None else Vocabulary(words), **meta["numbers"])
         if self.has_copies:
             self.boilerplate = Boilerplate.restore(arrays, len(words))
-            self._restore_copies(arrays)
+            sizes = {engine.first + e: len(q) for e, q in enumerate(engine.resp)}
+            sizes |= {self.number: engine.n_open}
+            self.copies = Copies.restored(arrays, sizes, self.number)
+            self.copies.find(engine.emission.joined(engine.arrived), self.copies.at)
+            self.copies.q.extend(q for part in engine.seated for q in part)
         for name, key in _PAIRS.items():
             pairs = (arrays[f"{name}.{part}"].tolist() for part in (key, "value"))
             setattr(self, name, dict(zip(*pairs, strict=True)))
@@ -494,43 +440,9 @@ class StreamState:
             self.trajectories.append(Trajectory(epoch, time, ids[i], mass[i], summary))
         return self
 
-    def _restore_copies(self, arrays: Mapping[str, rec.Array]) -> None:
-        """Take up the rows of texts, of which those of an epoch begin in order."""
-        rec.check(_Of, arrays, {"T": arrays["of.row"].size}, "of.")
-        rec.check(_Sizes, arrays, {}, "copies.")
-        pairs = arrays["copies.id"].tolist(), arrays["copies.value"].tolist()
-        self.copies = dict(zip(*pairs, strict=True))
-        rec.refuse_if(int(arrays["of.size"].sum()) != arrays["of.row"].size, "of.size")
-        engine = self.engine
-        self.of = dict(
-            zip(
-                arrays["of.epoch"].tolist(),
-                _split(arrays["of.row"], arrays["of.size"]),
-                strict=True,
-            )
-        )
-        sizes = {engine.first + e: len(q) for e, q in enumerate(engine.resp)}
-        for epoch, of in self.of.items():
-            n = engine.n_open if epoch == self.number else sizes.get(epoch, 0)
-            right = n > 0 and len(of) and int(are_new(of).sum()) == n == int(of.max()) + 1
-            rec.refuse_if(not right, "of.row")
-        rec.refuse_if((self.number in self.of) != (engine.n_open > 0), "of.epoch")
-        if engine.n_open:
-            self.open.note(engine.emission.joined(engine.arrived))
-            self.open.q.extend(q for part in engine.seated for q in part)
-            self.open.of = self.of.pop(self.number).tolist()
-
-
-class _Of(NamedTuple):
-    """The engine's rows of T texts, of C epochs."""
-
-    epoch: Annotated[IntArray, "C"]
-    size: Annotated[IntArray, "C", rec.up_to("T")]
-    row: Annotated[IntArray, "T", rec.index("T")]
-
 
 class _Sizes(NamedTuple):
-    """Rows of live components, from past epochs, or copies among their texts."""
+    """Rows of live components, from past epochs."""
 
     id: Annotated[IntArray, "S"]
     value: Annotated[FloatArray, "S", rec.WEIGHT]

@@ -1,0 +1,125 @@
+"""Copies in epochs of texts: texts of the same words are one row of the engine, evidence once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from streamddcrp import records as rec
+from streamddcrp.typing import FloatArray, IntArray
+
+
+class _Stored(NamedTuple):
+    """What `Copies.arrays` returns: the rows of T texts of C epochs, and copies of S ids."""
+
+    epoch: Annotated[IntArray, "C"]
+    size: Annotated[IntArray, "C", rec.up_to("T")]
+    row: Annotated[IntArray, "T", rec.index("T")]
+    id: Annotated[IntArray, "S"]
+    copies: Annotated[IntArray, "S"]
+
+
+@dataclass(slots=True)
+class Copies:
+    """The engine's row of each text: ``of``, in the window's epochs that have copies."""
+
+    of: dict[int, IntArray] = field(default_factory=dict)
+    left: dict[int, int] = field(default_factory=dict)  # copies of earlier epochs, by live id
+    at: dict[bytes, int] = field(default_factory=dict)  # of the open epoch: the row of words,
+    open: list[int] = field(default_factory=list)  # that of each text,
+    q: list[FloatArray] = field(default_factory=list)  # and the assignment of each row
+
+    def find(self, X: Any, at: dict[bytes, int] | None = None) -> list[int]:
+        """Return the row of each text (N, V), the next ones for new words, noted in ``at``."""
+        ends, words, n, of = X.indptr.tolist(), X.indices.astype(np.int64), len(self.q), []
+        at = {} if at is None else at
+        for a, z in pairwise(ends):
+            key = words[a:z].tobytes()
+            row = self.at.get(key, at.get(key, n)) if key else n
+            of.append(row)
+            if row == n:
+                n += 1
+                at |= {key: row} if key else {}
+        return of
+
+    def note(self, X: Any) -> Any:
+        """Note texts (N, V); return which are no copies, whose assignments are to be added."""
+        more: dict[bytes, int] = {}
+        of = self.find(X, more)
+        self.at |= more
+        self.open += of
+        return _are_new(of, len(self.q))
+
+    def close(self, epoch: int) -> None:
+        """End the open epoch."""
+        if len(self.open) > len(self.q):
+            self.of[epoch] = np.array(self.open)
+        self.at, self.open, self.q = {}, [], []
+
+    def leave(self, epoch: int, labels: IntArray, live: Sequence[int]) -> None:
+        """Count the copies of an epoch that leaves the window, by the labels of its texts."""
+        counts = self._count(self.left, self.of.pop(epoch, None), labels)
+        self.left = {i: n for i, n in counts.items() if i in live}
+
+    def labels_of(self, epoch: int | None, labels: IntArray) -> IntArray:
+        """Return the labels of an epoch's texts (None: the open one) by those of its rows."""
+        of = self.open if epoch is None else self.of.get(epoch)
+        return labels if of is None or not len(of) else labels[of]
+
+    def count(self, parts: Sequence[tuple[int | None, IntArray]]) -> dict[int, int]:
+        """Return the copies by id, with those of the window by the labels of its texts."""
+        counts = self.left
+        for epoch, labels in parts:
+            of = np.array(self.open) if epoch is None else self.of.get(epoch)
+            counts = self._count(counts, of, labels)
+        return counts
+
+    @staticmethod
+    def _count(counts: dict[int, int], of: Any, labels: IntArray) -> dict[int, int]:
+        if of is None:
+            return counts
+        ids, more = np.unique(labels[~_are_new(of)], return_counts=True)
+        pairs = zip(ids.tolist(), more.tolist(), strict=True)
+        return counts | {i: counts.get(i, 0) + n for i, n in pairs}
+
+    def arrays(self, number: int) -> dict[str, Any]:
+        """Return what a checkpoint holds, with the open epoch under its number."""
+        of = self.of | ({number: np.array(self.open)} if self.open else {})
+        stored = _Stored(
+            np.array(list(of), np.int64),
+            np.array([*map(len, of.values())], np.int64),
+            np.concatenate([np.zeros(0, np.int64), *of.values()]),
+            np.array(list(self.left), np.int64),
+            np.array(list(self.left.values()), np.int64),
+        )
+        return {f"copies.{name}": array for name, array in stored._asdict().items()}
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, Any], sizes: Mapping[int, int], number: int) -> "Copies":
+        """Rebuild from `arrays`; ``sizes``: rows of the engine by epoch, ``number``: the open one.
+
+        The open epoch's words and assignments are still to be noted.
+        """
+        total = arrays["copies.row"].size
+        rec.check(_Stored, arrays, {"T": total}, "copies.")
+        stored = _Stored(*(arrays[f"copies.{name}"] for name in _Stored._fields))
+        rec.refuse_if(int(stored.size.sum()) != total, "copies.size")
+        rec.refuse_if(bool((stored.copies < 0).any()), "copies.copies")
+        ends = np.cumsum(stored.size).tolist()
+        rows = [stored.row[a:z] for a, z in zip([0, *ends], ends, strict=False)]
+        self = cls(dict(zip(stored.epoch.tolist(), rows, strict=True)))
+        for epoch, of in self.of.items():  # each row begins in order
+            n = sizes.get(epoch, 0)
+            right = n > 0 and len(of) and int(_are_new(of).sum()) == n == int(of.max()) + 1
+            rec.refuse_if(not right, "copies.row")
+        rec.refuse_if((number in self.of) != (sizes.get(number, 0) > 0), "copies.epoch")
+        self.left = dict(zip(stored.id.tolist(), stored.copies.tolist(), strict=True))
+        self.open = self.of.pop(number, np.zeros(0, np.int64)).tolist()
+        return self
+
+
+def _are_new(of: Sequence[int] | IntArray, n: int = 0) -> Any:
+    """Return which texts begin a row, by the row of each, if there are ``n`` before."""
+    return np.diff(np.maximum.accumulate(np.append(n - 1, of))) > 0
