@@ -179,7 +179,7 @@ def test_copies_of_an_epoch_and_of_a_cluster_are_told_once():
         forged = arrays | {f"model.copies.{name}": array for name, array in more.items()}
         outcome, message = subject.load(forged, meta)[:2]
         assert outcome == "refused", message
-        assert f"copies.{[*more][0]}" in message
+        assert f"copies.{next(iter(more))}" in message
 
 
 @pytest.mark.parametrize("name", ["RegimeAnomalyDetector, reference, averaged", "SeqDDCRP, plain"])
