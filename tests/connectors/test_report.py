@@ -163,10 +163,10 @@ def test_without_times_rows_are_counted(tmp_path):
     check_picture(tmp_path / "found")
 
 
-def test_times_of_the_results_do_where_the_features_are_named(tmp_path):
-    results = write_results(tmp_path / "found.parquet")
-    done = report(results, "--source", write_data(tmp_path), "--features", "flow")
-    assert done.stdout == WORDS
+def test_times_are_found_as_a_run_finds_them(tmp_path):
+    results, data = write_results(tmp_path / "found.parquet"), write_data(tmp_path)
+    assert report(results, "--source", data).stdout == WORDS
+    assert report(results, "--source", data, "--features", "flow").stdout == WORDS
 
 
 def test_rows_that_were_set_aside_or_repeated(tmp_path):
@@ -241,6 +241,12 @@ def broken_label(folder):
     pq.write_table(table, folder / "found.parquet")
 
 
+def keyed(folder):
+    keys = ["a" if i % 2 else "b" for i in range(30)]
+    write_results(folder / "found.parquet", keys=keys)
+    write_data(folder, keys=keys)
+
+
 REFUSALS = {
     "no results": (lambda folder: (folder / "found.parquet").unlink(), {}, "cannot read"),
     "no data": (lambda folder: (folder / "data.csv").unlink(), {}, "cannot read"),
@@ -253,7 +259,7 @@ REFUSALS = {
     "other times": (later_data, {}, "row 5: the time was 2024-05-01T05:00:00"),
     "unusable data": (text_in_data, {}, "row 10: column 'flow' must be a number"),
     "no such column": (None, {"--time": "hour"}, "has no column 'hour'; it has when, flow"),
-    "time not named": (None, {"--time": None}, "give the same --time COL"),
+    "key not named": (keyed, {"--only": "a"}, "give the same --key COL"),
     "no such feature": (None, {"--features": "flow, speed"}, "has no column 'speed'"),
     "no keys": (None, {"--only": "a"}, "has no keys"),
     "no folder": (None, {"--out": "{folder}/nowhere/it"}, "there is no folder"),

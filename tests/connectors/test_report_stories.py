@@ -110,8 +110,6 @@ def test_what_does_not_fit_is_refused(folder):
     files = folder / "out.parquet", folder / "news.parquet"
     with pytest.raises(ConfigError, match="exclude each other"):
         make_report(*files, time="at", text="title", features=("title",))
-    with pytest.raises(ConfigError, match="--time"):
-        make_report(*files, text="title")
     with pytest.raises((ConfigError, SchemaError), match="headline"):
         make_report(*files, time="at", text="headline")
 

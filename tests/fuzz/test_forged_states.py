@@ -56,6 +56,10 @@ FOUND = [
     ("TemporalDPM, texts", "model.boilerplate.words", 0, -7),
     ("TemporalDPM, texts", "model.boilerplate.sizes", 0, HUGE),
     ("TemporalDPM, texts", "model.tracks.size", 0, 2),
+    ("TemporalDPM, texts", "model.copies.row", 0, 1),
+    ("TemporalDPM, texts", "model.copies.size", 0, HUGE),
+    ("TemporalDPM, texts", "model.copies.copies", 0, -1),
+    ("TemporalDPM, texts", "model.open.words", 17, 12),  # a copy that is not told
     ("TemporalDPM, known", "model.starts.mean", 0, np.inf),
     ("SeqDDCRP, season found (warm-up)", "season.kept.t", -1, 1e18),
     ("SeqDDCRP, window decay", "groups.arrival", slice(None), 256),
@@ -159,6 +163,23 @@ def test_arrays_that_were_found_are_refused(name, array, change):
     outcome, message = subject.load(arrays, meta)[:2]
     assert outcome == "refused", message
     assert array.removeprefix("model.") in message
+
+
+def test_copies_of_an_epoch_and_of_a_cluster_are_told_once():
+    subject = BY_NAME["TemporalDPM, texts"]
+    arrays, meta = subject.parts
+    epoch, size, row, ids, n = (
+        arrays[f"model.copies.{name}"] for name in ("epoch", "size", "row", "id", "copies")
+    )
+    first = {
+        "epoch": np.r_[epoch[:1], epoch], "size": np.r_[size[:1], size],
+        "row": np.r_[row[: size[0]], row],
+    }  # fmt: skip
+    for more in (first, {"id": np.r_[ids, ids], "copies": np.r_[n, n + 1]}):
+        forged = arrays | {f"model.copies.{name}": array for name, array in more.items()}
+        outcome, message = subject.load(forged, meta)[:2]
+        assert outcome == "refused", message
+        assert f"copies.{next(iter(more))}" in message
 
 
 @pytest.mark.parametrize("name", ["RegimeAnomalyDetector, reference, averaged", "SeqDDCRP, plain"])

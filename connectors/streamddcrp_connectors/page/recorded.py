@@ -76,10 +76,10 @@ def _read(results: str, source: str | None, columns: Any, events: str | None) ->
     features: tuple[str, ...] = ()
     rows = None
     if source is not None:
-        check_named(table, columns, results)
         with closing(open_source(source, columns)) as data:
-            features = data.columns.features or ()
             rows = read_rows(data, table["row"], results)
+        columns = check_named(table, columns, data.columns, results)
+        features = columns.features or ()
     stamp = "instant" if utc else "stamp"
     kind = "row" if "time" not in table else "number" if table["time"].dtype == float else stamp
     key = (columns.key or "key") if "key" in table else None

@@ -108,12 +108,12 @@ def read_fleet(
     table, _, utc = read_results(results, least=0)
     if len(set(table.get("key", ()))) < 2:
         return []
-    check_named(table, columns, os.fspath(results))
     with closing(open_source(data, columns, batch_rows=_BATCH)) as source:
         batch = read_rows(source, table["row"], os.fspath(results))
+    columns = check_named(table, columns, source.columns, os.fspath(results))
     keys = batch.column(columns.key or "")
     _check_key(keys, table["key"], table["row"], source.name, os.fspath(results))
-    features, labels = source.columns.features or (), table.get("state", table["label"])
+    features, labels = columns.features or (), table.get("state", table["label"])
     values = np.column_stack([_floats(batch.column(feature)) for feature in features])
     clock = _clock(table, utc, batch, columns, source.name, os.fspath(results))
     kinds, which = np.unique(table["key"].astype(str), return_inverse=True)
@@ -179,26 +179,26 @@ def _both(
             {name: cells[rows["key"] == key] for name, cells in rows.items()}
             for rows in (table, last)
         )
-    check_named(table, columns, os.fspath(results))
     with closing(open_source(data, columns, batch_rows=_BATCH)) as source:
         batch = read_rows(source, table["row"], os.fspath(results))
+    columns = check_named(table, columns, source.columns, os.fspath(results))
     if key is not None and columns.key is not None:
         _check_key(batch.column(columns.key), key, table["row"], source.name, os.fspath(results))
     name = Path(source.name).name + (f", {key}" if key is not None else "")
     clock = _clock(table, utc, batch, columns, source.name, os.fspath(results))
-    return name, source.columns, batch, table, clock, last
+    return name, columns, batch, table, clock, last
 
 
-def check_named(table: dict[str, Any], columns: Columns, results: str) -> None:
-    """Refuse the time or key column of results as a feature of their source."""
-    if columns.features is not None and not columns.text:
-        return
-    for what, named in (("time", columns.time), ("key", columns.key)):
-        if what in table and named is None:
-            raise ConfigError(
-                f"{results} was made with --{what}: give the same --{what} COL, or name the "
-                "columns to show with --features"
-            )
+def check_named(table: dict[str, Any], given: Columns, found: Columns, results: str) -> Columns:
+    """Return the columns found in the source of results, whose time or key is no feature there."""
+    if given.features is None or given.text:
+        for what, named in (("time", found.time), ("key", found.key)):
+            if what in table and named is None:
+                raise ConfigError(
+                    f"{results} was made with --{what}: give the same --{what} COL, or name the "
+                    "columns to show with --features"
+                )
+    return found
 
 
 def read_results(

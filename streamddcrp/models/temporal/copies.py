@@ -110,12 +110,14 @@ class Copies:
         ends = np.cumsum(stored.size).tolist()
         rows = [stored.row[a:z] for a, z in zip([0, *ends], ends, strict=False)]
         self = cls(dict(zip(stored.epoch.tolist(), rows, strict=True)))
+        self.left = dict(zip(stored.id.tolist(), stored.copies.tolist(), strict=True))
+        rec.refuse_if(len(self.of) < stored.epoch.size, "copies.epoch")  # one twice
+        rec.refuse_if(len(self.left) < stored.id.size, "copies.id")
         for epoch, of in self.of.items():  # each row begins in order
             n = sizes.get(epoch, 0)
             right = n > 0 and len(of) and int(_are_new(of).sum()) == n == int(of.max()) + 1
             rec.refuse_if(not right, "copies.row")
         rec.refuse_if((number in self.of) != (sizes.get(number, 0) > 0), "copies.epoch")
-        self.left = dict(zip(stored.id.tolist(), stored.copies.tolist(), strict=True))
         self.open = self.of.pop(number, np.zeros(0, np.int64)).tolist()
         return self
 

@@ -420,7 +420,8 @@ class StreamState:
             sizes = {engine.first + e: len(q) for e, q in enumerate(engine.resp)}
             sizes |= {self.number: engine.n_open}
             self.copies = Copies.restored(arrays, sizes, self.number)
-            self.copies.find(engine.emission.joined(engine.arrived), self.copies.at)
+            of = self.copies.find(engine.emission.joined(engine.arrived), self.copies.at)
+            rec.refuse_if(of != list(range(engine.n_open)), "open.words")  # a copy among them
             self.copies.q.extend(q for part in engine.seated for q in part)
         for name, key in _PAIRS.items():
             pairs = (arrays[f"{name}.{part}"].tolist() for part in (key, "value"))
