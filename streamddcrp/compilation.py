@@ -93,12 +93,8 @@ unchecked = _with(error_model="numpy")
 inlined = _with(inline="always")
 
 
-def _root_of(kernel: Any) -> Any:
-    return getattr(kernel, "root", kernel)
-
-
 def _overloads(kernel: Any) -> dict[Any, Any]:
-    return getattr(_root_of(kernel), "overloads", {})
+    return getattr(getattr(kernel, "root", kernel), "overloads", {})
 
 
 def entry_point(kernel: Any) -> Any:

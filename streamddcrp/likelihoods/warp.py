@@ -143,7 +143,8 @@ def find_warp(x: FloatArray, step: float = 0.0) -> Warp | None:
         x = x + step * (np.arange(len(x)) * GOLDEN % 1.0 - 0.5)
     if len(x) < FEWEST_ROWS or len(np.unique(x)) <= UNTIED * len(x):
         return None
-    center, scale = _robust(x)
+    low, center, high = (float(q) for q in np.quantile(x, [0.25, 0.5, 0.75]))
+    scale = (high - low) / 1.35  # a Gaussian's standard deviation
     if not scale > 0.0:
         return None
     z = (x - center) / scale
@@ -175,12 +176,6 @@ def far_runs(z: FloatArray) -> NDArray[np.bool_]:
     share = {s: np.mean(side == s) for s in (-1.0, 1.0)}
     chance = np.array([share.get(s, 1.0) for s in side[begins].tolist()])
     return np.repeat(len(z) * chance**lengths < BY_CHANCE, lengths)
-
-
-def _robust(x: FloatArray) -> tuple[float, float]:
-    """Return the median, and the quartile deviation, scaled to a Gaussian's standard deviation."""
-    low, center, high = (float(q) for q in np.quantile(x, [0.25, 0.5, 0.75]))
-    return center, (high - low) / 1.35
 
 
 def _gains(w: FloatArray, log_slope: FloatArray, z: FloatArray) -> FloatArray:

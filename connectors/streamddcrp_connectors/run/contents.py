@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -132,7 +133,7 @@ def unwrapped(file: Any, name: str, path: str | None, said: list[str]) -> Any:
         if file.seekable():
             file.seek(0)
         else:
-            file = io.BufferedReader(Pieces(_after(head, file)), _PIECE)
+            file = io.BufferedReader(Pieces(chain([head], _pieces(file))), _PIECE)
         kind = packing(head)
         if kind is None:
             return file
@@ -141,11 +142,6 @@ def unwrapped(file: Any, name: str, path: str | None, said: list[str]) -> Any:
             return io.BufferedReader(Pieces(made), _PIECE)
         file, path = within, None
     raise ConfigError(f"{name} is packed in too many layers")
-
-
-def _after(head: bytes, file: Any) -> Iterator[bytes]:
-    yield head
-    yield from _pieces(file)
 
 
 def _pieces(file: Any) -> Iterator[bytes]:

@@ -341,7 +341,9 @@ def fit_seqddcrp(
     family = fitted(likelihood, rows)
     hyper = family.hyper(rows.shape[1])
     rows, _ = family.prepare(rows)
-    times = None if t is None else _times(t, len(rows))
+    times = None if t is None else as_times(t, len(rows))
+    if times is not None:
+        check_times(times, given=t)
     prior = link_prior(make_decay(decay), alpha, len(rows), times)
     rng, fits = generator(seed), []
     with tqdm(total=n_starts * max_sweeps, unit=" sweeps", disable=not progress) as bar:
@@ -376,9 +378,3 @@ def _ascend(
         bar.set_postfix(bound=f"{bound:.3f}", tables=batch.n_tables)
     _log.info("%d sweeps, bound %.6f, %d live tables", len(trace), bound, batch.n_tables)
     return trace, settled == 2
-
-
-def _times(t: ArrayLike, n: int) -> FloatArray:
-    times = as_times(t, n)
-    check_times(times, given=t)
-    return times

@@ -557,11 +557,6 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         return out[:, SETTLED], out[:, SCORE]
 
     @property
-    def _origin(self) -> float | None:
-        """Time of the first row; None if rows have no times."""
-        return self._first_time if self._clocked else None
-
-    @property
     def _has_begun(self) -> bool:
         return self._stream is not None
 
@@ -609,7 +604,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             parts, meta["laws"] = self._laws.state()
             arrays |= parts
         if self._early is not None and self._early.contest is not None:
-            meta["contest"] = self._early.contest_meta()
+            family = self._early.contest.family.to_config()
+            meta["contest"] = {"family": family, "raw": self._early.raw}
         if self._stream is not None:
             parts, meta["stream"] = self._stream.kept()
             arrays |= parts

@@ -39,6 +39,7 @@ class InSeason:
 
     @property
     def _origin(self) -> float | None:
+        """Time of the first row; None if rows have no times."""
         return self._first_time if self._clocked else None
 
     def _rows_to_go(self, most: int) -> int:

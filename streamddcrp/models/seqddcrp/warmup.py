@@ -136,11 +136,6 @@ class WarmUp:
             kept |= {"contest.x": self.contest.rows, "contest.late": late}
         return kept
 
-    def contest_meta(self) -> dict[str, Any]:
-        """Return the JSON values of a checkpoint that a contest needs."""
-        assert self.contest is not None  # for mypy
-        return {"family": self.contest.family.to_config(), "raw": self.raw}
-
     @classmethod
     def resumed(
         cls, last: int, n_rows: int, arrays: Mapping[str, FloatArray], n_features: int

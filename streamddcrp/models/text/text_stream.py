@@ -197,8 +197,9 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
             part = self._followed(times, partial(self._step, piece, times))
             parts.append(part)
             done += n
-            if self._languages is not None and n and is_due(self.n_seen):
-                self._look_for_languages(self._languages)
+            known = self._languages if n and is_due(self.n_seen) else None
+            if known is not None and look(self._config, self._memory, self._table, known):
+                self._step(read_texts([]), np.empty(0))
             if self._lines is not None and n:
                 self._look_for_lines(self._lines, form, part[:, SCORE])
             if n and is_due(self.n_seen, *engine.THEMES):
@@ -221,10 +222,6 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
             return texts, np.empty((0, 1), np.int64)
         form = self._templates.numbers(texts, learn=learn)
         return (spelled_out(form) if by_template else texts), form
-
-    def _look_for_languages(self, known: list[str]) -> None:
-        if look(self._config, self._memory, self._table, known):
-            self._step(read_texts([]), np.empty(0))
 
     @property
     def _by_template(self) -> bool:

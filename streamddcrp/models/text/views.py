@@ -177,9 +177,8 @@ class StoryModel(ScikitLearn):
             have rows of their own, the others share one, of id -1. Labels are final but those of
             the last ``lag``.
         """
-        labels, window = live_labels(self._memory, self._lag), self._memory.window
-        rows = np.arange(self.n_seen - len(labels), self.n_seen)
-        return self._line.extended(labels, window.t[rows % len(window.t)], self._names).table()
+        _, labels, t = (column.to_numpy() for column in self.open_labels().columns)
+        return self._line.extended(labels, t, self._names).table()
 
     def plot(self, ax: Axes | None = None, *, stories: int = 30, dates: bool | None = None) -> Any:
         """Draw the largest stories over time as a stream; return the axes. Needs matplotlib.

@@ -5,6 +5,7 @@ number of a cell is ``TABLES`` times its row plus its table.
 """
 
 from streamddcrp.compilation import inner, uncounted
+from streamddcrp.numerics import copy_first
 
 _BITS = 24
 TABLES = 1 << _BITS
@@ -107,10 +108,8 @@ def take_from(cells, p, row, k):
 def copy_cells(cells, p, to):
     """Copy a particle's cells to the place of another."""
     n = cells.n[p]
-    for c in range(n):
-        cells.cell[to, c] = cells.cell[p, c]
-    for c in range(n):
-        cells.items[to, c] = cells.items[p, c]
+    copy_first(cells.cell[to], cells.cell[p], n)
+    copy_first(cells.items[to], cells.items[p], n)
     cells.n[to] = n
 
 

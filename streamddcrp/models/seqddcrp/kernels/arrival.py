@@ -229,7 +229,7 @@ def _seat(
     part = 1.0 / total
     # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
     rows.term[w] = top + math.log(total) - part * mean
-    vectors.scale_to(rows.links[w], share, part, 0, w)
+    vectors.scaled_less(rows.links[w], share, 0.0, part, w)
     for g in range(n_groups):
         rows.group_links[w, g] = part * share[tied + g]
     for m in range(K):

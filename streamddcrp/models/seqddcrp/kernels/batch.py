@@ -17,34 +17,20 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 from streamddcrp.likelihoods.kernels.families import add_stats, natural_parameters, posterior
+from streamddcrp.numerics import add, dot
 
 NEGLIGIBLE = 1e-14  # smaller table probabilities are zero: below a row sum's rounding
 LINK_FLOOR = math.exp(-23.0)  # a link below this share of the row's best option is set to zero
 
 
 @kernel
-def _add_scaled(factor, values, n, out):
-    for a in range(n):
-        out[a] += factor * values[a]
-
-
-@kernel(fastmath={"reassoc", "contract"})  # lets the sum vectorise; NaN-safe
-def _dot(x, y, n):
-    total = 0.0
-    for a in range(n):
-        total += x[a] * y[a]
-    return total
-
-
-@kernel
 def _push(links, cone, i):
     """Add the message of customer i along its links to the cones it links to."""
     W = links.shape[1]
-    P = cone.shape[1]
     for j in range(max(0, i - W), i):
         a = links[i, j - i + W]
         if a > 0.0:
-            _add_scaled(a, cone[i], P, cone[j])
+            add(cone[j], a, cone[i])
 
 
 @kernel
@@ -88,7 +74,7 @@ def _update_row(
             g += natural[slot[k], p] * cone[i, p]
         low, n = max(k, start), min(i, k + length[k]) - max(k, start)
         if n > 0:
-            _add_scaled(g, z[offset[k] + low - k :], n, score[low - i + W :])
+            add(score[low - i + W :][:n], g, z[offset[k] + low - k :])
     own = -np.inf
     if birth[i] > 0.0:
         own = log_alpha - log_total[i]
@@ -227,7 +213,7 @@ def ascend(
             value = 0.0
             at, n = max(k, low), min(i, k + length[k]) - max(k, low)
             if n > 0:
-                value = _dot(links[i, at - i + W :], z[offset[k] + at - k :], n)
+                value = dot(links[i, at - i + W :], z[offset[k] + at - k :], n)
             if value >= NEGLIGIBLE:
                 for _ in range(i - last[k] - 1):
                     z, end = _append(z, end, free, offset, length, capacity, k, 0.0)

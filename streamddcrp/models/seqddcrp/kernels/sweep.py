@@ -86,7 +86,7 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
         rows.term[i] = top - (mean + mean_opening) * scale
         scratch.work[i] = total
-        vectors.scale_to(links, share, scale, 0, i)
+        vectors.scaled_less(links, share, 0.0, scale, i)
         for g in range(n_groups):
             rows.group_links[i, g] = scale * share[tied + g]
         for at in range(n_active):

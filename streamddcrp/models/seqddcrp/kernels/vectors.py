@@ -210,13 +210,6 @@ def add_logs(out, values, start, stop):
 
 
 @leaf
-def scale_to(out, share, factor, start, stop):
-    """out[j] = factor share[j] from ``start`` to ``stop``."""
-    for j in range(start, stop, LANES):
-        store(out, j, factor * load(share, j))
-
-
-@leaf
 def add_scaled(out, factor, values, start, stop):
     """Add ``factor`` times the values from ``start`` to ``stop``."""
     for j in range(start, stop, LANES):

@@ -10,8 +10,9 @@ from streamddcrp.models.text.kernels.background import dot, find_background, is_
 from streamddcrp.models.text.kernels.clock import advance, learn_scales, weight_now
 from streamddcrp.models.text.kernels.events import BORN, CLOSED
 from streamddcrp.models.text.kernels.gaps import close_gaps, fit_settings
-from streamddcrp.models.text.kernels.sets import choose, copy, dimensions, partition, prepare_sets
+from streamddcrp.models.text.kernels.sets import choose, dimensions, partition, prepare_sets
 from streamddcrp.models.text.kernels.silence import SWEEP, is_over
+from streamddcrp.numerics import copy_first
 
 FIRST_RHO, FIRST_TEMPER = 0.4, 0.25
 LEAST_VECTORS, MOST_VECTORS = 40, 500  # that are clustered together
@@ -73,7 +74,7 @@ def learn(config, tables, window, counts, sums, background, sets):
     )
     sums[vectors.RHO] = rho
     if config.wider > 0:
-        copy(sets.best, sets.z, n)
+        copy_first(sets.z, sets.best, n)
         close_gaps(sets, n)
         sums[vectors.RHO], part, alpha = fit_settings(
             config.rho, rho, sets, n, half, alpha, least, most
@@ -99,7 +100,7 @@ def gather_loose(config, tables, window, events, counts, sums, background, scrat
     partition(sets, n, alpha, alpha, alpha)
     if config.wider > 0:
         close_gaps(sets, n)
-    copy(sets.z, sets.best, n)
+    copy_first(sets.best, sets.z, n)
     scratch.taken[:] = 0
     for a in range(n):
         if sets.best[a] >= 0:

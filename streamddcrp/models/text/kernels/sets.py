@@ -18,18 +18,12 @@ variance is one by the number of independent dimensions: `dimensions`.
 import math
 
 from streamddcrp.compilation import leaf, uncounted
+from streamddcrp.numerics import copy_first
 
 ROUNDS, SWEEPS, POWERS = 4, 4, 20
 LEAST_DIVIDED = 4  # vectors
 CLIP = 1.5  # deviations above the mean from which products are those of one story, and by what a
 CUT_MEAN, CUT_VARIANCE = 0.1388, 0.7725  # normal law that is cut there differs in mean and variance
-
-
-@uncounted
-def copy(source, target, n):
-    """Copy the first ``n`` values."""
-    for i in range(n):
-        target[i] = source[i]
 
 
 @uncounted
@@ -328,12 +322,12 @@ def partition(fit, n, alpha, least, most):
     for i in range(n):
         place(fit, n, i, math.log(alpha))
     first, alpha_first = climb(fit, n, alpha, least, most)
-    copy(fit.z, fit.kept, n)
+    copy_first(fit.kept, fit.z, n)
     divide(fit, n, math.log(alpha))
     second, alpha_second = climb(fit, n, alpha, least, most)
     if second > first:
         return second, alpha_second
-    copy(fit.kept, fit.z, n)
+    copy_first(fit.z, fit.kept, n)
     gather(fit, n)
     return first, alpha_first
 
@@ -348,5 +342,5 @@ def choose(rhos, fit, n, half, alpha, least, most):
         if evidence < top:
             break
         top, best, found = evidence, rho, its
-        copy(fit.z, fit.best, n)
+        copy_first(fit.best, fit.z, n)
     return best, found
