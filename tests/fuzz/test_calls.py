@@ -49,6 +49,7 @@ def test_no_public_function_or_learner_is_left_out():
             lambda: streamddcrp.TemporalDPM(epoch=("rows", "x")),
             ConfigError, "epoch must be a number or text or a tuple of text and a whole number",
         ),
+        (lambda: streamddcrp.TemporalDPM(alpha=1e-320), ConfigError, "alpha must be at least"),
         (lambda: streamddcrp.SeqDDCRP(optoin=1), TypeError, "optoin"),
         (lambda: streamddcrp.SeqDDCRP.load("a\0b"), StreamDDCRPError, "null"),
         (lambda: streamddcrp.SeqDDCRP().save("a\0b"), StreamDDCRPError, "null"),

@@ -165,7 +165,7 @@ def test_arrays_that_were_found_are_refused(name, array, change):
     assert array.removeprefix("model.") in message
 
 
-def test_copies_of_an_epoch_and_of_a_cluster_are_told_once():
+def test_copies_of_an_epoch_and_of_a_cluster_are_told_and_once():
     subject = BY_NAME["TemporalDPM, texts"]
     arrays, meta = subject.parts
     epoch, size, row, ids, n = (
@@ -175,6 +175,12 @@ def test_copies_of_an_epoch_and_of_a_cluster_are_told_once():
         "epoch": np.r_[epoch[:1], epoch], "size": np.r_[size[:1], size],
         "row": np.r_[row[: size[0]], row],
     }  # fmt: skip
+    none = {"epoch": epoch[1:], "size": size[1:], "row": row[size[0] :]}
+    outcome, message = subject.load(
+        arrays | {f"model.copies.{name}": array for name, array in none.items()}, meta
+    )[:2]
+    assert outcome == "refused", message
+    assert "n_seen" in message
     for more in (first, {"id": np.r_[ids, ids], "copies": np.r_[n, n + 1]}):
         forged = arrays | {f"model.copies.{name}": array for name, array in more.items()}
         outcome, message = subject.load(forged, meta)[:2]

@@ -405,4 +405,5 @@ class TemporalDPM(EpochViews, base.Clusterer):
                 emission, own, meta["model"], model._vectorizer.n_features
             )
             refuse_if(model._stream.number != model._place.number, "place")
+            refuse_if(model._stream.n_rows != model._n_seen, "n_seen")
         return model

@@ -340,6 +340,13 @@ class StreamState:
     def objective(self) -> float:
         return self.frozen + self.engine.objective().total - self.open_score
 
+    @property
+    def n_rows(self) -> int:
+        """The number of rows learned."""
+        of, engine = self.copies, self.engine
+        closed = sum(len(of.of.get(e, q)) for e, q in enumerate(engine.resp, engine.first))
+        return self.n_left + closed + (len(of.open) or engine.n_open)
+
     def latest(self) -> tuple[IntArray, Summary]:
         """Return the ids and descriptions of all components, including the open epoch's."""
         engine, K = self.engine, self.n_components

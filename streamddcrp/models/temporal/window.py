@@ -23,6 +23,7 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole
 
 _FORGOTTEN = 1e-12  # a weight below which an epoch is forgotten
+_LEAST_ALPHA = 1e-100  # kernels divide by its square
 ACTIVE = 0.5  # expected rows for a component to count as seen in an epoch
 _STALE = 0.01  # relative change of a count before its message is recomputed
 _DEAD = 0.1  # expected rows in the last epochs below which a component dies
@@ -70,8 +71,11 @@ def count_settings(alpha: Any, decay: object, window: int | None) -> dict[str, A
     epochs, or weights exp(-1), exp(-2), ..
     """
     decay_or_first = ("exponential", 1.0) if decay is None else decay
+    first_alpha = 1.0 if alpha is None else positive("alpha", alpha, "None")
+    if first_alpha < _LEAST_ALPHA:
+        raise ConfigError(f"alpha must be at least {_LEAST_ALPHA:g}, got {alpha!r}")
     return {
-        "alpha": 1.0 if alpha is None else positive("alpha", alpha, "None"),
+        "alpha": first_alpha,
         "past_weights": past_weights(decay_or_first, 3 if window is None else window),
         "learn_alpha": alpha is None,
         "learn_decay": decay is None and window is None,
