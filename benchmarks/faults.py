@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.machine import machine, markdown
+from benchmarks.reasons import links
 from streamddcrp import RegimeAnomalyDetector, SeqDDCRP
 
 FloatArray = NDArray[np.float64]
@@ -38,11 +39,7 @@ def process(seed: int, kind: int) -> tuple[FloatArray, int]:
     rng = np.random.default_rng([seed, 47])
     n, at = 200 + USUAL + FAULTY, 200 + USUAL
     push, inertia = rng.normal(size=(n, VARIABLES)), rng.uniform(0.0, 0.8, VARIABLES)
-    follows = [
-        (i, int(j), int(rng.integers(1, 9)), rng.choice([-1.0, 1.0]) * rng.uniform(0.3, 0.9))
-        for i in range(1, VARIABLES)
-        for j in rng.choice(i, min(int(rng.integers(3)), i), replace=False)
-    ]
+    follows = links(rng, VARIABLES)
     held = rng.choice(VARIABLES, LOOPS, replace=False)
     gain, reset = rng.uniform(0.3, 0.8, LOOPS), rng.uniform(0.02, 0.2, LOOPS)
     fed = rng.normal(size=VARIABLES) * (rng.random(VARIABLES) < 0.4)
@@ -105,7 +102,7 @@ def means(scores: FloatArray, rows: int) -> FloatArray:
 
 
 def by_pca(X: FloatArray, rows: int) -> FloatArray:
-    """Return which rows T² or SPE call faulty; ``rows``: of which each has the mean."""
+    """Return which rows T² or SPE call faulty, by the mean of either over ``rows`` rows."""
     usual = X[:LEARNED]
     Z = (X - usual.mean(axis=0)) / usual.std(axis=0)
     variance, axes = np.linalg.eigh(np.cov(Z[:LEARNED].T))

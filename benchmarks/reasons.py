@@ -38,6 +38,15 @@ def planted(seed: int, likelihood: str, size: float) -> int:
     return [part.name for part in parts].index(str(d))
 
 
+def links(rng: np.random.Generator, n: int) -> list[tuple[int, int, int, float]]:
+    """Draw which of n variables follow earlier ones: follower, leader, lag and slope."""
+    return [
+        (i, int(j), int(rng.integers(1, 9)), rng.choice([-1.0, 1.0]) * rng.uniform(0.3, 0.9))
+        for i in range(1, n)
+        for j in rng.choice(i, min(int(rng.integers(3)), i), replace=False)
+    ]
+
+
 def process(seed: int, loops: int) -> tuple[FloatArray, int]:
     """Return rows (N, VARIABLES + loops) of a process, and the variable whose input steps.
 
@@ -49,11 +58,7 @@ def process(seed: int, loops: int) -> tuple[FloatArray, int]:
     faulty, step = int(rng.integers(VARIABLES)), rng.choice([-1.0, 1.0]) * rng.uniform(4.0, 8.0)
     push, inertia = rng.normal(size=(n, VARIABLES)), rng.uniform(0.0, 0.8, VARIABLES)
     push[step_at:, faulty] += step
-    follows = [
-        (i, int(j), int(rng.integers(1, 9)), rng.choice([-1.0, 1.0]) * rng.uniform(0.3, 0.9))
-        for i in range(1, VARIABLES)
-        for j in rng.choice(i, min(int(rng.integers(3)), i), replace=False)
-    ]
+    follows = links(rng, VARIABLES)
     held = rng.choice(VARIABLES, loops, replace=False)
     gain, reset = rng.uniform(0.3, 0.8, loops), rng.uniform(0.02, 0.2, loops)
     X, total = np.zeros((n, VARIABLES + loops)), np.zeros(loops)

@@ -2,7 +2,7 @@ r"""Read times as people write them: detect a column's kind from a sample, then 
 
 A kind is a word: ``number``; ``timestamp`` and ``instant``, ISO 8601 without and with a zone, which
 Arrow reads; ``s``, ``ms``, ``us`` and ``ns`` since 1970, ``excel``, days of a spreadsheet,
-``years``, with their fractions, and ``twelfths``, years of which these are months;
+``years``, with their fractions, and ``twelfths``, years whose fractions are months;
 ``year``, ``short``, ``week``, ``doy``, ``day``, ``month`` or ``name`` for dates that begin with a
 year, with two digits of it, with a year and its week or day, a day or a month, or name the month,
 and ``%d/%m/%Y`` for one format. Their parts are put into ISO's order for Arrow to read. ``day/48``

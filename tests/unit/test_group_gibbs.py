@@ -14,7 +14,7 @@ from tests.oracles import graph_crp as oracle
 from tests.unit.test_group_dp import GAMMA, LAYERS, PRIOR, X, alpha_given_rows, enumerated, stream
 
 GROUPS = {1: (2, list("abab")), 2: ((1, 1), [("u", "a"), ("v", "b"), ("u", "a"), ("u", "c")])}
-S, SLOW = 20_000, 10  # draws; at most so many make up for an independent one
+S, SLOW = 20_000, 10  # draws; at most this many are worth one independent draw
 
 
 def canonical(labels):
@@ -34,6 +34,22 @@ def seen_from_rows(labels, n_aux, n_root):
     return tuple(first[j] for j in labels[n_aux:]), tuple(auxiliary)
 
 
+def check_posterior(draws, found, p, n_aux, n_root):
+    """The states of S draws come as often as their probabilities say."""
+    exact, seen = {}, {}
+    for labels, value in zip(found, p.tolist(), strict=True):
+        state = seen_from_rows(labels, n_aux, n_root)
+        exact[state] = exact.get(state, 0.0) + value
+    for row, items in zip(draws.labels.tolist(), draws.auxiliary.tolist(), strict=True):
+        state = tuple(row), tuple(items)
+        seen[state] = seen.get(state, 0.0) + 1 / S
+    assert set(seen) <= set(exact)
+    distance = 0.5 * sum(abs(seen.get(state, 0.0) - value) for state, value in exact.items())
+    values = np.array(list(exact.values()))  # the mean distance of S / SLOW independent draws
+    expected = 0.5 * np.sqrt(2 * SLOW / (math.pi * S) * values * (1 - values)).sum()
+    assert distance < expected, (distance, expected)
+
+
 @pytest.mark.parametrize("alpha", [0.8, GAMMA])
 @pytest.mark.parametrize("layers", [1, 2])
 def test_posterior_is_that_of_the_enumeration(layers, alpha):
@@ -51,18 +67,7 @@ def test_posterior_is_that_of_the_enumeration(layers, alpha):
         seed=5,
     )
     found, p, _ = enumerated(layers, alpha)
-    exact, seen = {}, {}
-    for labels, value in zip(found, p.tolist(), strict=True):
-        state = seen_from_rows(labels, n_aux, sizes[0])
-        exact[state] = exact.get(state, 0.0) + value
-    for row, items in zip(draws.labels.tolist(), draws.auxiliary.tolist(), strict=True):
-        state = tuple(row), tuple(items)
-        seen[state] = seen.get(state, 0.0) + 1 / S
-    assert set(seen) <= set(exact)
-    distance = 0.5 * sum(abs(seen.get(state, 0.0) - value) for state, value in exact.items())
-    values = np.array(list(exact.values()))  # the mean distance of S / SLOW independent draws
-    expected = 0.5 * np.sqrt(2 * SLOW / (math.pi * S) * values * (1 - values)).sum()
-    assert distance < expected, (distance, expected)
+    check_posterior(draws, found, p, n_aux, sizes[0])
 
 
 @pytest.mark.parametrize("layers", [1, 2])

@@ -8,10 +8,9 @@ import pytest
 from streamddcrp import GroupDP, sample_group_dp
 from streamddcrp.errors import ConfigError, SchemaError
 from tests.oracles import infinite_hmm as oracle
-from tests.unit.test_group_gibbs import block_error, seen_from_rows
+from tests.unit.test_group_gibbs import S, block_error, check_posterior, seen_from_rows
 from tests.unit.test_infinite_hmm import GAMMA, GIVEN, PRIOR, X, chain, enumerated
 
-S, SLOW = 20_000, 10  # draws; at most so many make up for an independent one
 AS_PRIOR = ("normal_gamma", 0.0, 0.5, 2.0, 1.0)
 
 
@@ -26,19 +25,8 @@ def draws_of(n_aux, alpha, seed, n_sweeps=S):
 @pytest.mark.parametrize("n_aux", [1, 2])
 def test_posterior_is_that_of_the_enumeration(n_aux, alpha):
     found, p, _, mean_alpha = enumerated(n_aux, alpha)
-    exact, seen = {}, {}
-    for labels, value in zip(found, p.tolist(), strict=True):
-        state = seen_from_rows(labels, n_aux, n_aux)
-        exact[state] = exact.get(state, 0.0) + value
     draws = draws_of(n_aux, alpha, seed=5)
-    for row, items in zip(draws.labels.tolist(), draws.auxiliary.tolist(), strict=True):
-        state = tuple(row), tuple(items)
-        seen[state] = seen.get(state, 0.0) + 1 / S
-    assert set(seen) <= set(exact)
-    distance = 0.5 * sum(abs(seen.get(state, 0.0) - value) for state, value in exact.items())
-    values = np.array(list(exact.values()))  # the mean distance of S / SLOW independent draws
-    expected = 0.5 * np.sqrt(2 * SLOW / (math.pi * S) * values * (1 - values)).sum()
-    assert distance < expected, (distance, expected)
+    check_posterior(draws, found, p, n_aux, n_aux)
     if alpha == GAMMA:
         assert draws.alpha.mean() == pytest.approx(mean_alpha, abs=4 * block_error(draws.alpha))
 

@@ -51,7 +51,7 @@ def parts(family, rows, x):
 
 
 def mixed(family, hyper, post, weights, x):
-    """Explain a row of a mixture of tables, the first of which is expected."""
+    """Explain a row of a mixture of tables; the first table is the expected one."""
     at, rows, out, view = asked(family, x, None, len(post))
     whole, K = hyper.copy(), len(post)
     explain(family.family, hyper, whole, post, post[0], K, weights, 0, rows, out, view)

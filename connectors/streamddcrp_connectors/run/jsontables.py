@@ -66,7 +66,7 @@ def _tables_of_list(found: list[Any], depth: int, label: str) -> Iterator[_Table
 
 
 def _names(found: Any, n: int) -> list[Any] | None:
-    """Return so many names of columns that are listed within an object, or those of objects."""
+    """Return ``n`` names of columns listed within an object, as texts or as objects with names."""
     for key, value in found.items() if isinstance(found, dict) else ():
         if isinstance(value, list) and len(value) == n > 1:
             called = re.search("name|col|field|head", key.lower())

@@ -96,8 +96,12 @@ class StreamState:
         self.times.setdefault(engine.epoch + 1, time)
         X, more = (rows, np.zeros(len(rows))) if self.vocabulary is None else self._encode(rows)
         if self.has_copies:
-            new = self.copies.note(self.boilerplate.strip(X))
-            X, more = self._stripped(X if new.all() else X[new]), more[new]
+            kept = self.boilerplate.strip(X)
+            new = self.copies.note(kept)
+            if not new.all():
+                X, kept, more = X[new], kept[new], more[new]
+            self._note(X, kept)
+            X = kept
         K = self.n_components
         seats = engine.seat(X)
         scores = seats.scores + more
@@ -150,16 +154,14 @@ class StreamState:
         X.data = np.minimum(X.data, 1.0)  # a repeated word is weaker evidence than a new one
         return X, self.boilerplate.surprise(X)
 
-    def _stripped(self, X: Any) -> Any:
-        """Note texts; return them without boilerplate."""
+    def _note(self, X: Any, kept: Any) -> None:
+        """Note the words of texts, and how many have none without boilerplate."""
         self.boilerplate.note(X)
-        kept = self.boilerplate.strip(X)
         if self.n_wordless < FEWEST_ROWS:
             self.n_wordless += int((np.diff(kept.indptr) == 0).sum())
             if self.n_wordless >= FEWEST_ROWS:
                 message = "%d texts so far have no words that tell: they open no cluster, and join "
                 _log.warning(message + "the likeliest one", self.n_wordless)
-        return kept
 
     def ids(self, K: int) -> IntArray:
         """Return the ids of components, including those begun in the open epoch."""
