@@ -17,7 +17,7 @@ ONE = np.uint64(1)
 
 @uncounted
 def rejuvenate(config, state, i):
-    """Resample ``config.moves`` rows of the window by exact Gibbs steps, one at random of each part.
+    """Resample ``config.moves`` rows, one at random of each part of the window, by Gibbs steps.
 
     Irreversible changes are left out: a feature remains if its other owners have all left the
     window, or if its history would become disconnected. Features of this row alone are resampled
