@@ -149,6 +149,9 @@ class Event:
         Times between which the regime's first row lies with probability 0.95, given the rows known
         when the reasons were recorded. For births and returns of a `SeqDDCRP` with known reasons
         and a single previous regime.
+    number : int, optional
+        The regime's number in `SeqDDCRP.summary`, reports and on the page, if it has one when the
+        event is read.
 
     Examples
     --------
@@ -166,6 +169,7 @@ class Event:
     reasons: tuple[Part, ...] = field(default=(), compare=False, kw_only=True)
     unlike: tuple[Part, ...] = field(default=(), compare=False, kw_only=True)
     between: tuple[float, float] | None = field(default=None, compare=False, kw_only=True)
+    number: int | None = field(default=None, compare=False, kw_only=True)
 
     @property
     def why(self) -> str:

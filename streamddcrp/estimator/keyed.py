@@ -313,12 +313,12 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         -------
         pyarrow.Table
             A row for each key after its warm-up, least usual first. ``key``; ``state``, as in
-            `step_many`, with ``name`` and ``verdict``; ``rows``, its duration so far, and
-            ``since``, its start; ``share`` of the key's earlier rows in this state, 0 if it is new
-            and 1 if it has outlasted all of them; ``longer``, the probability of a stay this long,
-            as in `SeqDDCRP.transitions`; ``group``, a number shared by keys that entered a new
-            regime within 8 rows of the first, with the same column moving the same way; ``why``,
-            its difference from the regime before.
+            `step_many`, with its ``number`` in `summary`, ``name`` and ``verdict``; ``rows``, its
+            duration so far, and ``since``, its start; ``share`` of the key's earlier rows in this
+            state, 0 if it is new and 1 if it has outlasted all of them; ``longer``, the probability
+            of a stay this long, as in `SeqDDCRP.transitions`; ``group``, a number shared by keys
+            that entered a new regime within 8 rows of the first, with the same column moving the
+            same way; ``why``, its difference from the regime before.
         """
         kind = pa.int64() if self._integer else pa.string()
         if not hasattr(self._fresh, "_standing"):
@@ -328,8 +328,8 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         found = (self._peek(key)._standing(key) for key in self.keys)
         ordered, groups = ranked([one for one in found if one is not None])
         columns: dict[str, Any] = {"key": pa.array([one.key for one in ordered], kind)}
-        for name in ("state", "name", "verdict"):
-            word = pa.int64() if name == "state" else pa.string()
+        for name in ("state", "number", "name", "verdict"):
+            word = pa.int64() if name in {"state", "number"} else pa.string()
             columns[name] = pa.array([getattr(one, name) for one in ordered], word)
         columns["rows"] = pa.array([one.rows for one in ordered], pa.int64())
         for name in ("since", "share", "longer"):

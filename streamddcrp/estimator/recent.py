@@ -9,6 +9,7 @@ import numpy as np
 from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.data.times import is_stamp
 from streamddcrp.estimator.row_model import RowModel
+from streamddcrp.plots.segments import Numbers
 from streamddcrp.typing import FloatArray, IntArray
 
 ROWS = 1_000  # rows kept for a picture
@@ -63,6 +64,7 @@ class TimeLine(RowModel):
 
     _recent: Recent | None = None
     _stamped = False  # whether the last time was a time stamp
+    _numbers: Numbers | None = None  # of regimes, if the model counts those that lasted
 
     def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: Any) -> None:
         n = len(X)
@@ -120,5 +122,6 @@ class TimeLine(RowModel):
                 causes=self._causes(rows),
                 note="; ".join(notes),
                 cut=n < seen,
+                numbers=None if self._numbers is None else self._numbers.of,
             )
         )

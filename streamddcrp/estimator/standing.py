@@ -41,6 +41,7 @@ class Standing:
     pace: float = 1.0  # usual time between rows
     name: str | None = None  # given to the state by users, as its verdict
     verdict: str = "normal"
+    number: int | None = None  # as in summary()
 
     @property
     def why(self) -> str:

@@ -1,13 +1,16 @@
 """Visits of regimes: the single rule that turns labels into numbered visits."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.records import MOST, refuse_if
 from streamddcrp.typing import IntArray
 
 HOLD = 3
+KEPT = 4096  # labels whose numbers are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,8 @@ class Numbers:
     """Numbers that users see: regimes that lasted, in order and without gaps.
 
     Ids in the data also go to labels that never lasted. A regime gets its number with its first
-    visit, as `visits` counts them, however its labels are cut into pieces. ``lasted`` are labels
-    with numbers already, in order.
+    visit, as `visits` counts them, however its labels are cut into pieces. ``of``: the number of
+    each label, by its last visit; only the last `KEPT` are known.
 
     >>> numbers = Numbers()
     >>> numbers.see(np.array([0, 0, 0, 7, 0, 12, 12]))
@@ -58,17 +61,61 @@ class Numbers:
     {0: 1, 12: 2}
     """
 
-    def __init__(self, lasted: Iterable[int] = ()) -> None:
-        self.of = {label: n for n, label in enumerate(lasted, start=1)}
-        self._last = np.empty(0, np.int64)
+    def __init__(self) -> None:
+        self.of: dict[int, int] = {}
+        self.n = 0  # numbers given
+        self._run = -1, 0, 0  # label and length, at most `HOLD`, of the last run; rows seen
 
-    def see(self, labels: IntArray) -> None:
-        """Add the labels of further rows."""
-        labels = np.concatenate([self._last, labels])
+    def see(self, labels: IntArray, upto: int = 0) -> None:
+        """Add the labels of further rows; ``upto``: rows with them, nothing is added twice.
+
+        >>> numbers = Numbers()
+        >>> numbers.see(np.array([4, 4]), upto=2)
+        >>> numbers.see(np.array([4]), upto=2)
+        >>> numbers.of
+        {}
+        """
+        label, length, seen = self._run
+        if 0 < upto <= seen:
+            return
         for first, last in _runs(labels):
-            if last - first + 1 >= HOLD:
-                self.of.setdefault(int(labels[first]), len(self.of) + 1)
-        self._last = labels[-HOLD + 1 :]
+            now = int(labels[first])
+            length = min((length if now == label else 0) + last - first + 1, HOLD)
+            label = now
+            if length == HOLD and next(reversed(self.of), None) != label:
+                self._visit(label)
+        self._run = label, length, upto
+
+    def stays(self, label: float) -> bool:
+        """Whether a further row with this label changes nothing."""
+        return self._run[0] == label and self._run[1] == HOLD
+
+    def _visit(self, label: int) -> None:
+        """Put a label last, with a number; an interruption leaves the old order or the new."""
+        order = {other: number for other, number in self.of.items() if other != label}
+        order[label] = self.of.get(label, self.n + 1)
+        if len(order) > KEPT:
+            del order[next(iter(order))]
+        self.of, self.n = order, max(self.n, order[label])
+
+    def state(self) -> dict[str, Any]:
+        """Return JSON values, for a checkpoint."""
+        return {"of": list(self.of.items()), "n": self.n, "run": self._run[:2]}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Self:
+        """Take up what `state` returned; raises CheckpointError."""
+        found = cls()
+        label, length = state["run"]
+        found.of, found.n = {label: number for label, number in state["of"]}, state["n"]
+        whole = [label, *found.of, length, found.n, *found.of.values()]
+        refuse_if(not all(type(n) is int and -1 <= n <= MOST for n in whole), "numbers")
+        given = set(found.of.values())
+        refuse_if(not len(state["of"]) == len(found.of) == len(given) <= KEPT, "numbers")
+        refuse_if(not all(1 <= number <= found.n for number in given), "numbers")
+        refuse_if(not 0 <= length <= HOLD, "numbers")
+        found._run = label, length, 0
+        return found
 
 
 def _runs(labels: IntArray) -> list[tuple[int, int]]:

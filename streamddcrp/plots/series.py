@@ -34,19 +34,20 @@ class Labelled:
     names: Mapping[int, str] = field(default_factory=dict)  # names of regimes, by label
     note: str = ""  # a remark below its name
     cut: bool = False  # whether earlier rows are missing
-    numbers: Mapping[int, int] = field(init=False)  # of regimes; none if rows are missing
+    numbers: Mapping[int, int] | None = None  # of regimes; none if rows are missing
 
     def __post_init__(self) -> None:
-        numbers = Numbers()
-        if not self.cut:
-            numbers.see(self.labels[~np.isnan(self.scores)])
-        object.__setattr__(self, "numbers", numbers.of)
+        if self.numbers is None:
+            numbers = Numbers()
+            if not self.cut:
+                numbers.see(self.labels[~np.isnan(self.scores)])
+            object.__setattr__(self, "numbers", numbers.of)
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def name_of(self, label: int) -> str:
         """Return the regime of a label, with its name if it has one."""
-        name, number = self.names.get(label), self.numbers.get(label)
+        name, number = self.names.get(label), (self.numbers or {}).get(label)
         what = f"id {label}" if number is None else f"regime {number}"
         return what + (f" ({name})" if name else "")

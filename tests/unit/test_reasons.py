@@ -33,6 +33,7 @@ from streamddcrp.likelihoods.kernels.parts import explain, outlook
 from streamddcrp.likelihoods.turned import Turned
 from streamddcrp.likelihoods.warp import Warp
 from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS
+from streamddcrp.plots.segments import Numbers
 from tests.oracles.reasons import conditional_student, integrated_out, student
 
 PRIOR = (0.3, 0.5, 2.0, 1.5)
@@ -647,3 +648,30 @@ def test_of_the_first_stay_in_a_state_nothing_is_usual():
     (here,) = model.transitions().to_pylist()
     assert (here["present"], here["longer"]) == (900, None)
     assert np.isnan(model._standing().longer)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 300])
+def test_numbers_are_those_of_the_report_however_rows_come(cut):
+    """Row by row, in batches, and after restarts: as the whole column of states is counted."""
+    rng = np.random.default_rng(3)
+    level = 4.0 * np.repeat(rng.integers(0, 4, 12), 25)
+    X = np.column_stack([level, -level]) + rng.normal(size=(300, 2))
+    X[rng.integers(100, 300, 6)] += 15.0
+    out = SeqDDCRP().step_many(X)
+    numbers, known = Numbers(), out["score"].is_valid().to_numpy(zero_copy_only=False)
+    numbers.see(out["state"].to_numpy()[known])
+    model = SeqDDCRP()
+    for first in range(0, 300, cut):
+        rows = X[first : first + cut]
+        if cut == 1:
+            model.learn_one(dict(enumerate(rows[0].tolist())))
+        else:
+            model.learn_many(rows)
+        if first % 5 == 0:
+            model = SeqDDCRP.from_bytes(model.to_bytes())
+    summary = model.summary()
+    found = dict(zip(*(summary[name].to_pylist() for name in ("id", "number")), strict=True))
+    assert found == {label: numbers.of.get(label) for label in found}
+    assert sorted(numbers.of.values()) == [*range(1, len(numbers.of) + 1)]
+    assert len(numbers.of) > 2
+    assert {event.number for event in model.events()} <= {None, *numbers.of.values()}

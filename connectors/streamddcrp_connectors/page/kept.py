@@ -37,7 +37,7 @@ def save_history(folder: Path, streams: Streams) -> None:
                 "volumes": None if stream.volumes is None else stream.volumes.state(),
                 "became": list(stream.became.items()),
                 "gone": list(stream.gone),
-                "lasted": list(stream.numbers.of),
+                "numbers": stream.numbers.state(),
                 "stories": list(stream.stories.values()),
                 "texts": stream.texts,
                 "row": stream.row,
@@ -79,7 +79,7 @@ def _restore(stream: Stream, kept: dict[str, Any], content: bytes) -> None:
         stream.volumes.restore(kept["volumes"])
     stream.became = {int(old): int(new) for old, new in kept["became"]}
     stream.gone = dict.fromkeys(kept["gone"])
-    stream.numbers = Numbers(kept.get("lasted", ()))
+    stream.numbers = Numbers.restored(kept["numbers"])
     stream.describe(kept["stories"])
     stream.texts = [(t, label, text) for t, label, text in kept["texts"]]
     stream.row, stream.on = kept["row"], kept.get("on", False)

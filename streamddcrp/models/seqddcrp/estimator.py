@@ -45,6 +45,7 @@ from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.views import TableViews
 from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.numerics import CALLER_GIVEN
+from streamddcrp.plots.segments import Numbers
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray, Probabilities
 from streamddcrp.validation import choice, positive, whole
@@ -57,7 +58,7 @@ _BLOCK = 1024  # rows between two checks for Ctrl-C
 CALENDAR = "calendar"  # by default, calendar seasons that the rows show
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
-    "_season", "_laws",
+    "_season", "_laws", "_numbers",
 )  # fmt: skip
 
 
@@ -259,6 +260,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._types: list[str] | None = None  # original column types, until the family is chosen
         self._first_time = 0.0
         self._net, self._marks, self._states, self._watch = [], {}, np.empty(0), None
+        self._numbers: Numbers = Numbers()  # of states that lasted
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -451,12 +453,18 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     ) -> FloatArray:  # fmt: skip
         """Let an engine learn up to 64 rows, and notify the watcher."""
         watch = self._watch
-        if watch is None:
-            return learn(net, t)
-        watch.begin(engine)
+        if watch is not None:
+            watch.begin(engine)
         out = learn(net, t)
-        watch.end(X, learned, t, out)
+        self._number(out)
+        if watch is not None:
+            watch.end(X, learned, t, out)
         return out
+
+    def _number(self, out: FloatArray) -> None:
+        """Count the states of rows just learned (N, outputs), warm-up excepted."""
+        states = out[~np.isnan(out[:, SCORE]), SETTLED]
+        self._numbers.see(states.astype(np.int64), self._n_learned)
 
     def _warn_when_full(self, engine: Engine) -> None:
         if not self._warned_full and engine.n_forbidden:
@@ -508,6 +516,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             return
         try:
             alone.step()
+            self._number_alone(alone)
             self._n_seen += 1
             self._warn_when_full(alone.engine)
             if t is not None:
@@ -517,9 +526,15 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             recent.add_one(alone.values, alone.t, said[SETTLED], said[SCORE])
         except BaseException:  # Ctrl-C, which no single row delays here
             if self._n_learned >= self._n_seen:
+                self._number_alone(alone)
                 self._last_time = alone.t if self._clocked else None
             self._n_seen = self._n_learned
             raise
+
+    def _number_alone(self, alone: Alone) -> None:
+        """Count the state of a row just learned alone."""
+        if not self._numbers.stays(alone.answer[SETTLED]):
+            self._number(np.array([alone.answer]))
 
     def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
         alone, time = self._alone, self._last_time if self._clocked else float(self._n_seen)
@@ -594,6 +609,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             "warmup": None if self._early is None else self._early.last,
             "family": None if self._family is None else self._family.to_config(),
             "stream": None,
+            "numbers": self._numbers.state(),
         }
         if self._marks:
             meta["marks"] = [[label, *mark] for label, mark in self._marks.items()]
@@ -615,6 +631,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._types, self._first_time = meta["types"], meta["first_time"]
         D = self._vectorizer.n_features
         refuse_unless_plain(meta, numbers=("first_time",))
+        self._numbers = Numbers.restored(meta["numbers"])
         for label, name, verdict in meta.get("marks", ()):
             self.mark(label, name, verdict)
         check_types(self._types, D)

@@ -28,6 +28,7 @@ from streamddcrp.models.seqddcrp.kernels.reasons import NOTES, NUMBER, WRITTEN
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
 from streamddcrp.models.seqddcrp.warmup import WarmUp
+from streamddcrp.plots.segments import Numbers
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import VERDICTS, choice, whole
 
@@ -47,6 +48,7 @@ class TableViews(RowModel):
     _rows_less_season: Any
     _states: FloatArray  # of the last batch's rows, and of the row before
     _marks: dict[int, tuple[str, str]]
+    _numbers: Numbers
     _watch: Any  # notified before and after rows are learned, some at a time
     window: int
 
@@ -80,7 +82,13 @@ class TableViews(RowModel):
         self._events_read = self._n_events
         found = events_since(log, self._events_read, read, 0.0, 1.0, self._backlog)
         self._note_reasons()
-        return [self._reasons(event) if event.kind in _EXPLAINED else event for event in found]
+        return [self._described(event) for event in found]
+
+    def _described(self, event: Event) -> Event:
+        """Give an event the number of its regime, and reasons."""
+        number = self._numbers.of.get(event.label)
+        event = event if number is None else replace(event, number=number)
+        return self._reasons(event) if event.kind in _EXPLAINED else event
 
     @property
     def _n_events(self) -> int:
@@ -134,19 +142,25 @@ class TableViews(RowModel):
     def summary(self) -> pa.Table:
         """Return one row for each live table.
 
-        ``id``; ``weight``, the expected number of rows that it remembers; ``rows`` and ``visits``,
+        ``id``; ``weight``, the expected number of rows that it remembers; ``number``, as reports
+        and the page count them: states that lasted for three rows, in the order in which they did,
+        null if it has not or if 4,096 others have since; ``rows`` and ``visits``,
         the number of rows most probably there, and of their runs; ``stay``, the length of a stay in
         rows, null if `transitions` does not give it; ``born`` and ``last_seen``, arrival indices
         (``last_seen`` is null if no row was most probably there); the likelihood's
         `point_estimates`, one column for each feature; last ``name`` and ``verdict``, see `mark`.
         """
         if self._stream is None:
-            return no_tables(rows=pa.int64(), visits=pa.int64(), stay=pa.float64())
+            return no_tables(
+                number=pa.int64(), rows=pa.int64(), visits=pa.int64(), stay=pa.float64()
+            )
         state, live = self._stream.state, live_columns(self._stream.state)
         ids, last_seen = state.table.ids[live], state.table.last_seen[live]
         stays = {row["state"]: row["rows"] for row in self.transitions().to_pylist()}
         columns = {
-            "id": ids, "weight": state.table.stats[live, 0], "rows": state.atoms.n_rows[live],
+            "id": ids, "weight": state.table.stats[live, 0],
+            "number": pa.array([self._numbers.of.get(label) for label in ids.tolist()], pa.int64()),
+            "rows": state.atoms.n_rows[live],
             "visits": state.atoms.n_visits[live],
             "stay": pa.array([stays.get(label) for label in ids.tolist()], pa.float64()),
             "born": state.table.born[live],
@@ -220,10 +234,13 @@ class TableViews(RowModel):
         event = Event("birth", label, since, began)
         reasons = self._reasons(event).reasons if since else ()
         pace = engine.time_unit if engine.clocked else 1.0
-        mark = self._marks.get(label, (None, "normal"))
+        name, verdict = self._marks.get(label, (None, "normal"))
         rows = int(counts[layout.N_SEEN]) - since
         longer = chance_of_stay(n, total, rows)
-        return Standing(key, label, rows, began, share, longer, reasons, pace, *mark)
+        number = self._numbers.of.get(label)
+        return Standing(
+            key, label, rows, began, share, longer, reasons, pace, name, verdict, number
+        )
 
     def column_laws(self) -> dict[Hashable, str]:
         """Return each column's law: what is subtracted before its rows are clustered."""
