@@ -80,7 +80,7 @@ class Cut:
         marks = t if self.kind == "value" else np.floor(t / self.size)
         self._check(place, t, marks)
         starts = [0, *(np.flatnonzero(marks[1:] != marks[:-1]) + 1).tolist()]
-        out = []
+        out: list[Piece] = []
         for start, stop in zip(starts, [*starts[1:], n], strict=True):
             mark = float(marks[start])
             moves_on = place.mark is not None and mark != place.mark
