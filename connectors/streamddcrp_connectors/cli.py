@@ -162,7 +162,7 @@ def run(live: str | None, metrics: str | None, **options: Any) -> None:
     elif (given("features"), given("text")) == (command, file):
         options["text"] = None
     with ExitStack() as stack:
-        watchers = _watchers(stack, live, metrics, options["checkpoint"])
+        watchers = _watchers(stack, live, metrics, options)
         try:
             from streamddcrp_connectors.run.command import execute  # noqa: PLC0415 -- heavy: not for --help
         except KeyboardInterrupt:
@@ -214,15 +214,15 @@ def name(folder: str, regime: int, name: str, key: str, verdict: str) -> None:
 
 
 def _watchers(
-    stack: ExitStack, live: str | None, metrics: str | None, checkpoint: str | None
+    stack: ExitStack, live: str | None, metrics: str | None, options: dict[str, Any]
 ) -> list[Any]:
     """Open the page and the metrics, if requested, before slower parts start."""
     watchers: list[Any] = []
     if live is not None:
         from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415 -- rarely wanted
 
-        folder = Path(checkpoint) if checkpoint else None
-        watchers.append(stack.enter_context(opened(live, folder)))
+        folder = Path(options["checkpoint"]) if options["checkpoint"] else None
+        watchers.append(stack.enter_context(opened(live, folder, options["log_format"])))
     if metrics is not None:
         try:
             from streamddcrp_connectors.live.metrics import Metrics  # noqa: PLC0415 -- an extra

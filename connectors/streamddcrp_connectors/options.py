@@ -2,8 +2,10 @@
 
 import csv
 import io
+import json
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +26,15 @@ def names_out(names: Sequence[str]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(names)
     return text.getvalue()
+
+
+def say(line: str, form: str = "text", level: str = "INFO") -> None:
+    """Print a line on standard error, for ``--log-format json`` as an object."""
+    if form == "json":
+        said = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "level": level, "message": line}
+        click.echo(json.dumps(said), err=True)
+    else:
+        click.echo(f"streamddcrp: {line}", err=True)
 
 
 class _NoPandas:

@@ -120,6 +120,21 @@ def by_stream(data: Data, sweeps: int, seed: int) -> Result:
     return float(np.mean(scores)), float(adjusted_rand_score(data.label, label))
 
 
+def by_evidence(data: Data, sweeps: int, seed: int) -> Result:
+    """One pass with each of several numbers of items, weighed by evidence; labels of the best."""
+    evidence, scores, labels = [], [], []
+    for n in (2, 5, 10, 20, 50):
+        model = GroupDP(n_shared=n, alpha=("gamma", 1.0, 1.0), likelihood=LIKELIHOOD, seed=seed)
+        labels.append(model.step_many(data.X, group=data.group)["label"].to_numpy())
+        evidence.append(model.log_evidence)
+        pairs = zip(data.X_held.tolist(), data.group_held, strict=True)
+        scores.append([-model.score_one(dict(enumerate(x)), group=g) for x, g in pairs])
+    log_weight = np.array(evidence) - np.logaddexp.reduce(evidence)
+    found = np.logaddexp.reduce(np.array(scores) + log_weight[:, None], axis=0)
+    best = labels[int(np.argmax(evidence))]
+    return float(found.mean()), float(adjusted_rand_score(data.label, best))
+
+
 def node(g: int) -> tuple[int, int]:
     """Name a group below its node."""
     return (g % 2, g)
@@ -131,7 +146,9 @@ MODELS: dict[str, Any] = {
     "`sample_group_dp` (20)": by_groups(int),
     "the same, 80": by_groups(int, n_shared=80),
     "the same, two layers, (20, 10)": by_groups(node, n_shared=(20, 10)),
+    'the same, `n_shared="auto"`': by_groups(int, n_shared="auto"),
     "`GroupDP`, alpha learned, one pass": by_stream,
+    "the same, 2 to 50 auxiliary items by evidence": by_evidence,
     "one Dirichlet process for all groups": by_groups(lambda g: "all"),
     "one for each group": apart,
 }

@@ -35,5 +35,5 @@ def complete(
                     k = path[d, l]
                     beta = (eta[l] + counts[held[j], k]) / (whole[l] + tokens[k])
                     out[j] += (alpha[l] + n_at[l]) / scale * beta
-        gibbs._clear(d, corpus, tree)
+        gibbs._count(d, -1.0, corpus, tree)
         gibbs._enter(d, -1.0, path, level, docs)

@@ -45,6 +45,12 @@ class Recent:
         struct.pack_into(self._form, self.ring, at, t, label, score, *values[: self._width])
         self.n += 1
 
+    def amend(self, back: int, values: FloatArray) -> None:
+        """Replace the values (D,) of the row ``back`` rows ago, 1: the last; it has no score."""
+        if back <= min(self.n, ROWS):
+            row = self.ring[(self.n - back) % ROWS]
+            row[_SCORE], row[_VALUES:] = np.nan, values[: self._width]
+
     @property
     def last_label(self) -> int:
         """Label of the last row, -1 before the first."""

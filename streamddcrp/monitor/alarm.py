@@ -72,7 +72,7 @@ class _Fleet(NamedTuple):
 
     top: Annotated[FloatArray, f"C 2 {ker.MOST}", -np.inf, rec.REAL]
     counts: Annotated[IntArray, f"C {ker.N_COUNTS}"]
-    level: Annotated[FloatArray, "2", rec.FINITE]
+    level: Annotated[FloatArray, f"{ker.N_LEVEL}", rec.FINITE]
 
 
 class Alarm(Stored):
@@ -112,7 +112,10 @@ class Alarm(Stored):
     their regimes lasted for 20 rows: if most machines have three ways of working, a machine with
     two is expected to show a third, but not a fourth (conformal prediction in categories, as
     Mondrian's). This always uses the exponential tail. Scores enter it only up to the threshold,
-    and of many keys that fail at once only the first few do.
+    and of many keys that fail at once only the first few do. While there are fewer than 0.1 / rate
+    rows, but 3,000, keys with 200 rows are judged at the rate 0.1 / m, the lowest that m rows can
+    tell. With labels, part of a row's excess is expected of the next one, as much as consecutive
+    excesses of all keys and of the key agree in sign: surprises that come in runs do not add up.
 
     Parameters
     ----------
@@ -128,7 +131,7 @@ class Alarm(Stored):
 
     Notes
     -----
-    O(1) a row, about 0.1 microseconds, and 165 + ``average`` numbers of memory for each key. Vovk,
+    O(1) a row, about 0.1 microseconds, and 167 + ``average`` numbers of memory for each key. Vovk,
     Gammerman and Shafer (2005), *Algorithmic Learning in a Random World*; the tail as in Siffer et
     al. (2017), *Anomaly detection in streams with extreme value theory*; the sum as in Page (1954),
     *Continuous inspection schemes*, Biometrika 41.
@@ -186,8 +189,11 @@ class Alarm(Stored):
 
     @property
     def calibrating(self) -> float:
-        """Rows after which there is a threshold: of the only key, or of all keys of an age."""
-        return max(ker.LEAST_ROWS, 1.0 / (ker.FURTHEST * self._rate)) if self._rate else math.inf
+        """Rows after which there is a threshold; with keys, of all that have 64 rows."""
+        if not self._rate:
+            return math.inf
+        least = max(ker.LEAST_ROWS, 1.0 / (ker.FURTHEST * self._rate))
+        return min(least, ker.LEAST_OF_ALL) if len(self._fleet.top) else least
 
     def averaged(self, score: float, label: int | None = None) -> float:
         """Return the next judgement value of a score in a regime; learn nothing."""
@@ -279,7 +285,9 @@ class Alarm(Stored):
     def _rate(self) -> float:
         """The rate for the next row; 0 while the pace of the rows is unknown."""
         pace = self._pace.copy()
-        return float(ker.rate_at(pace, pace[ker.LAST])) if pace[ker.PERIOD] else float(self.rate)
+        return (
+            float(ker.rate_at(pace, pace[ker.LAST_TIME])) if pace[ker.PERIOD] else float(self.rate)
+        )
 
     def _codes(self, keys: Iterable[Any] | None, n: int) -> IntArray:
         """Return each row's key number, and make room for new keys."""
@@ -366,6 +374,9 @@ class Alarm(Stored):
         rec.refuse_if(pace[ker.PERIOD] != alarm._pace[ker.PERIOD], "pace")
         places = own.born[:, ker.AT]
         rec.refuse_if(not np.isin(places, np.arange(ker.PLACES)).all(), "born")
+        rec.refuse_if(bool((np.abs(own.born[:, ker.RUNS]) > 1.0).any()), "born")
+        rec.refuse_if(bool((np.abs(fleet.level[[ker.SIGN, ker.LAG]]) > 1.0).any()), "fleet_level")
+        rec.refuse_if(bool(fleet.level[ker.N_SIGNS] < 0.0), "fleet_level")
         alarm._keys = {key: who for who, key in enumerate(keys)}
         alarm._own, alarm._fleet = copy.deepcopy(own), copy.deepcopy(fleet)
         alarm._pace = pace.copy()

@@ -30,6 +30,7 @@ FORMER_ALARMS = 4  # alarms that began in the former block
 CURRENT_ALARMS = 5  # .. and in the present one
 N_COUNTS = 6
 
+LEAST_OF_ALL = 3000  # rows of all keys from which those are judged at a higher rate than asked
 POOLED = 4.0  # factor by which blocks of all keys are shorter: few rows are in the tail
 AGES = np.array([8, 64], dtype=np.int64)  # ages in rows at which a key joins the next crowd
 CROWDS = 8  # after these ages, by the number 0, 1, .. 5+ of regimes that lasted
@@ -55,7 +56,9 @@ AT = 9  # place of the last row's regime
 RECENT = 10  # largest surprise, less a nat for each row since
 BEST = 11  # highest excess since it joined its crowd
 ZERO = 12  # key's scores when the total was last zero
-N_BORN = 13
+LAST = 13  # excess of the last row over the level, unless it was in an alarm
+RUNS = 14  # mean product of the signs of consecutive excesses
+N_BORN = 15
 NEWBORN = 20  # rows for which a regime is new, and of absence before a return, ..
 SETTLED = 200  # .. in a key with this many rows; earlier, new ones are usual
 LONG = 100.0  # rows that determine a regime's usual score; more are not summed
@@ -72,10 +75,20 @@ N_RARE = 6
 PLACES = 16
 SELDOM = 20  # a regime with less than one row in this many may be unusual
 
+# what all keys have in common (float64)
+OF_ALL = 0  # mean score
+N_ALL = 1  # rows
+SIGN = 2  # mean sign of excesses, ..
+LAG = 3  # .. and of the product of those of consecutive rows
+N_SIGNS = 4  # rows in these two, of which `FLEET_STEADY` count at most
+N_LEVEL = 5
+FLEET_STEADY = 1e5
+OWN_RUNS = 50.0  # rows as which the mean of all keys counts in that of one
+
 # pace (float64)
 PERIOD = 0  # seconds for one alarm; 0: the rate is given
 INTERVAL = 1  # mean time between rows
-LAST = 2  # time of the last row
+LAST_TIME = 2  # time of the last row
 N_TIMES = 3  # rows timed
 N_PACE = 4
 
@@ -156,8 +169,8 @@ def rate_at(pace, t):
     """Take a row's time; return the rate of one alarm per period, 0 if unknown."""
     if pace[N_TIMES] > 0.0:
         n = min(pace[N_TIMES], 10.0 * STEADY)
-        pace[INTERVAL] += (max(t - pace[LAST], 0.0) - pace[INTERVAL]) / n
-    pace[LAST] = max(t, pace[LAST]) if pace[N_TIMES] > 0.0 else t
+        pace[INTERVAL] += (max(t - pace[LAST_TIME], 0.0) - pace[INTERVAL]) / n
+    pace[LAST_TIME] = max(t, pace[LAST_TIME]) if pace[N_TIMES] > 0.0 else t
     pace[N_TIMES] += 1.0
     return min(pace[INTERVAL] / pace[PERIOD], 0.49) if pace[N_TIMES] > LEAST_ROWS else 0.0
 
@@ -168,15 +181,44 @@ def usual_of(own, fleet, who):
 
     With labels it is the mean over the last row's regime once that has `LONG` rows; before, it is
     blended with the mean over all rows of the key. The latter includes the mean of all keys as one
-    extra row.
+    extra row. With many keys, it is higher after a surprising row if those come in runs.
     """
     born, rare, n = own.born[who], own.rare[who], min(own.counts[who, N_SCORES], STEADY)
-    level = (fleet.level[0] + n * own.level[who]) / (n + 1.0)
+    level = (fleet.level[OF_ALL] + n * own.level[who]) / (n + 1.0)
     if born[NEWEST] == 0.0:
         return level if fleet.top.shape[0] > 0 else 0.0
     at = int(born[AT])
     rows = min(rare[at, ROWS], LONG)
-    return ((LONG - rows) * level + rows * rare[at, LEVEL]) / LONG
+    return ((LONG - rows) * level + rows * rare[at, LEVEL]) / LONG + _carried(born, fleet.level)
+
+
+@kernel
+def _carried(born, level):
+    """Return how much of a key's last excess is expected again.
+
+    With m the mean sign of excesses and q that of the product of consecutive ones, the correlation
+    of signs is r = (q - m^2) / (1 - m^2). A Gaussian process with such an r has the correlation
+    sin(pi r / 2), whatever its scale, and no single row weighs much.
+    """
+    square = min(level[SIGN] ** 2, 0.9)
+    r = (born[RUNS] - square) / (1.0 - square)
+    return math.sin(0.5 * math.pi * min(max(r, 0.0), 1.0)) * born[LAST]
+
+
+@kernel
+def _follow_runs(born, level, n, excess):
+    """Update the signs of excesses: those of all keys, and of a key with ``n`` rows."""
+    if n > NEWBORN:  # before, its level is not known well
+        sign = 1.0 if excess > 0.0 else -1.0
+        both = sign if born[LAST] > 0.0 else -sign
+        level[N_SIGNS] += 1.0
+        gain = 1.0 / min(level[N_SIGNS] + STEADY, FLEET_STEADY)
+        level[SIGN] += gain * (sign - level[SIGN])
+        level[LAG] += gain * (both - level[LAG])
+        born[RUNS] += (both - born[RUNS]) / min(OWN_RUNS + n, STEADY)
+    else:
+        born[RUNS] = level[LAG]
+    born[LAST] = excess
 
 
 @kernel
@@ -198,8 +240,9 @@ def limit_of(rate, own, fleet, who, largest):
     """Return the allowed excess of a key's next row, the room above, its maximum, its judge.
 
     A key with fewer than 1 / rate rows is judged by the excesses of its crowd, or of an earlier
-    crowd while those are too few; its row must also exceed its own maximum. The judge is -1 if all
-    keys have too few rows, or if the key is judged by itself.
+    crowd while those are too few; its row must also exceed its own maximum. While all are too few
+    for the rate, a key that has settled is judged at the lowest that they allow. The judge
+    is -1 if nothing is known yet, or if the key is judged by itself.
     """
     nats = own.born[who, NEWEST] > 0.0
     limit, excess = threshold(rate, own.top[who], own.counts[who], False, nats, largest)
@@ -214,6 +257,17 @@ def limit_of(rate, own, fleet, who, largest):
             if pooled < np.inf:
                 limit, room, judge = max(pooled, highest), 0.0, crowd
                 break
+        # the rate is lower than any that can be told yet: take the lowest
+        if judge < 0 and own.counts[who, N_SCORES] >= SETTLED:
+            most = LEAST_OF_ALL - 1
+            for crowd in range(at, len(AGES) - 1, -1):  # not the young
+                rows = fleet.counts[crowd, FORMER] + fleet.counts[crowd, CURRENT]
+                if rows > most:
+                    most, judge = rows, crowd
+            if judge >= 0:
+                top, counts, least = fleet.top[judge], fleet.counts[judge], (1.0 + 1e-9) / FURTHEST
+                pooled, _ = threshold(least / (most + 1), top, counts, True, nats, largest)
+                limit, room = max(pooled, highest), 0.0
     if nats:
         limit = max(limit, USUAL_EXCESS)
     return limit, room, best, judge
@@ -331,6 +385,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         if pace[PERIOD] > 0.0:
             rate = rate_at(pace, t[i])
         usual = usual_of(own, fleet, who)
+        carried = _carried(born, fleet.level)
         limit, room, best, judge = limit_of(rate, own, fleet, who, largest)
         if born[JUDGE] != judge + 1:  # one crowd must judge a sum
             born[JUDGE] = judge + 1
@@ -374,6 +429,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         odd = above or (not known and mean - usual > cap)
         if not known and (odd or counts[LEFT] > 0):
             born[TOTAL] = 0.0
+        last, born[LAST] = born[LAST], 0.0
         if counts[LEFT] > 0 and (known or not differ):
             counts[LEFT] = max(k, QUIET_ROWS) if above else counts[LEFT] - 1
             out.ended[i] = counts[LEFT] == 0 and known
@@ -385,8 +441,11 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         if verdict > 0:
             continue
         if pooled:
-            fleet.level[1] += 1.0
-            _follow(fleet.level, 0, min(mean, usual + cap), fleet.level[1])
+            fleet.level[N_ALL] += 1.0
+            _follow(fleet.level, OF_ALL, min(mean, usual + cap), fleet.level[N_ALL])
+            if len(labels):
+                born[LAST] = last
+                _follow_runs(born, fleet.level, counts[N_SCORES], min(mean - usual + carried, FAR))
         if pooled or len(labels):
             _follow(own.level, who, min(mean, usual + cap), counts[N_SCORES])
         excess = judged - usual

@@ -313,7 +313,7 @@ def test_options_come_from_a_file_as_well(invoke, good, tmp_path):
 def test_a_file_may_ask_for_the_page(invoke, good, tmp_path, monkeypatch, said, pages):
     opened = []
 
-    def refuse(at, _):
+    def refuse(at, *_):
         opened.append(at)
         raise ConfigError(at)
 
@@ -322,6 +322,17 @@ def test_a_file_may_ask_for_the_page(invoke, good, tmp_path, monkeypatch, said, 
     invoke("run", good, *COLUMNS, "--config", "job.toml", "--sink", "out.jsonl")
     where = "127.0.0.1:8765" if said == "true" else "127.0.0.1:0"
     assert opened == [where] * pages
+
+
+def test_all_that_a_run_says_is_json_if_asked_for(invoke, good, monkeypatch):
+    pytest.importorskip("tornado")
+    monkeypatch.setattr("streamddcrp_connectors.page.observer.LivePage.wait", lambda _: None)
+    more = ("--log-format", "json", "--live", "127.0.0.1:0", "--checkpoint", "ck")
+    done = invoke("run", good, *COLUMNS, "--sink", "out.jsonl", *more, "--no-progress")
+    said = [json.loads(line) for line in done.stderr.splitlines()]
+    assert "live page at" in said[0]["message"]
+    assert "rows -> out.jsonl" in said[-1]["message"]
+    assert {entry["level"] for entry in said} == {"INFO"}
 
 
 @pytest.mark.parametrize(

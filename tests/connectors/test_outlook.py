@@ -426,6 +426,7 @@ def test_metrics_are_served_and_the_dashboard_knows_their_names():
     assert float(values['streamddcrp_batch_seconds_bucket{le="0.05"}']) == 2
     assert float(values["streamddcrp_lag_seconds"]) > 1e8
     assert float(values["streamddcrp_waiting"]) == 0
+    assert float(values["streamddcrp_calibrating"]) == 1  # no threshold was finite
     dashboard = (REPOSITORY / "docs" / "grafana-dashboard.json").read_text()
     named = set(re.findall(r"streamddcrp_\w+", dashboard))
     assert len(named) == 8

@@ -61,11 +61,13 @@ def test_prometheus_and_grafana(job, tmp_path):
     folder = provider["options"]["path"]
     mounted = compose["services"]["grafana"]["volumes"]
     assert [volume.split(":")[1] for volume in mounted] == [f"{folder}/streamddcrp.json"]
-    tool = shutil.which("promtool")
-    if tool is not None:
-        (tmp_path / "prometheus.yml").write_text(given["prometheus"])
-        command = [tool, "check", "config", tmp_path / "prometheus.yml"]
-        assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    for tool, words in (("promtool", ["check", "config"]), ("amtool", ["check-config"])):
+        if shutil.which(tool) is not None:
+            (tmp_path / tool).write_text(
+                given["prometheus" if tool == "promtool" else "alertmanager"]
+            )
+            command = [tool, *words, tmp_path / tool]
+            assert subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
 def test_the_image_is_as_healthy_as_the_run(job):

@@ -1,5 +1,6 @@
 """The alarm the slow way: every score is kept, every order statistic looked up."""
 
+import copy
 import math
 
 import numpy as np
@@ -86,7 +87,7 @@ class KeyTwin(AlarmTwin):
         self.crowd, self.highest, self.judge = 0, 0.0, None
         self.news, self.since, self.excess, self.recent = -1, 0, 0.0, 0.0
         self.regimes, self.regime, self.newest = [], None, -1
-        self.lasted = 0
+        self.lasted, self.last, self.runs = 0, 0.0, 0.0
 
     def like(self):
         """Return the crowd: of an age, or of as many regimes."""
@@ -154,12 +155,34 @@ class FleetTwin:
         self.keys = {}
         self.crowds = [AlarmTwin(rate, average) for _ in range(8)]
         self.level, self.n = 0.0, 0
+        self.sign, self.lag, self.n_signs = 0.0, 0.0, 0
+
+    def carried(self, own):
+        """Return how much of the last excess comes again, by the correlation of signs."""
+        square = min(self.sign**2, 0.9)
+        r = min(max((own.runs - square) / (1.0 - square), 0.0), 1.0)
+        return math.sin(math.pi * r / 2.0) * own.last
+
+    def follow_runs(self, own, last, excess):
+        """Update the means of signs and of products of consecutive ones."""
+        if len(own.scores) > 20:
+            sign = 1 if excess > 0.0 else -1
+            both = sign if last > 0.0 else -sign
+            self.n_signs += 1
+            gain = 1.0 / min(self.n_signs + 1000, 100_000)
+            self.sign += gain * (sign - self.sign)
+            self.lag += gain * (both - self.lag)
+            own.runs += (both - own.runs) / min(50 + len(own.scores), 1000)
+        else:
+            own.runs = self.lag
+        own.last = excess
 
     def step(self, key, score, label=None):
         """Judge and learn one score of a key; return mean, threshold, alarm, began, ended."""
         own = self.keys.setdefault(key, KeyTwin(self.rate, self.average))
         n = len(own.scores)
-        usual = own.usual(self.level)
+        usual, carried = own.usual(self.level), self.carried(own)
+        usual += carried
         limit, cap, judge = self.limit(own)
         if judge != own.judge:
             own.judge, own.total, own.peak = judge, 0.0, 0.0
@@ -188,6 +211,7 @@ class FleetTwin:
         for regime in own.regimes:
             if alarm and own.since < 20 and own.in_event(regime):
                 regime.first = max(own.excess, 0.0)
+        last, own.last = own.last, 0.0
         if own.left and not (unknown and differ):
             own.left = own.quiet if alarm else own.left - 1
             if unknown:
@@ -196,6 +220,8 @@ class FleetTwin:
         own.left = own.quiet if odd else 0
         self.n += 1
         self.level = _followed(self.level, min(mean, usual + cap), self.n)
+        if label is not None:
+            self.follow_runs(own, last, min(mean - usual + carried, 30.0))
         own.level = _followed(own.level, min(mean, usual + cap), n + 1)
         highest = max(excess, own.peak) if own.peak else excess
         if n + 1 - own.zero >= 100:
@@ -235,6 +261,14 @@ class FleetTwin:
                 if pooled < math.inf:
                     limit = max(pooled, highest, 1.0 if nats else -math.inf)
                     return limit, limit, judge
+            rows = [len(pool.former) + len(pool.current) for pool in self.crowds[: crowd + 1]]
+            if len(own.scores) >= 200 and max(rows[2:]) >= 3000:
+                judge = max(range(2, crowd + 1), key=lambda c: (rows[c], c))
+                pool = copy.copy(self.crowds[judge])
+                pool.rate = (1.0 + 1e-9) / 10.0 / (rows[judge] + 1)
+                pooled, _ = pool.threshold(pooled=True, nats=nats)
+                limit = max(pooled, highest, 1.0 if nats else -math.inf)
+                return limit, limit, judge
         cap = math.inf
         if m >= 20 or limit < math.inf:
             cap = (limit if limit < math.inf else largest[0]) + 2.0 * excess

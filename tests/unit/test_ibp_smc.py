@@ -124,7 +124,7 @@ def gram(state, n):
 
 def test_a_row_drawn_anew_is_weighed_as_all_rows_are():
     """Every choice for groups of two features and one of its own, against all rows and priors."""
-    _, X = causes(2, n=40)
+    _, X = causes(3, n=40)
     n, G = len(X), len(GRID.ratios)
     options = {"window": 60, "alpha": 2.0, "n_particles": 2, "moves": 5}
     config, state, _ = filtered(X, GRID, **options)
@@ -220,7 +220,7 @@ def test_any_cutting_and_restart_give_the_same_bits(missing):
 
 def test_posterior_of_loadings_is_that_of_all_rows():
     """Rows added, drawn anew and rescaled many times over: no error has crept in."""
-    _, X = causes(2, n=40)
+    _, X = causes(3, n=40)
     likelihood = LinearGaussian(ratio=0.5)
     _, state, _ = filtered(X, likelihood, window=60, n_particles=5, moves=30)
     particles = state.particles

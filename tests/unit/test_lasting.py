@@ -5,7 +5,7 @@ import pytest
 
 from streamddcrp import RegimeAnomalyDetector
 from streamddcrp.errors import CheckpointError
-from streamddcrp.monitor.lasting import LEAST, LONG, MOST, RIDGE, SHORT, Lasting
+from streamddcrp.monitor.lasting import FAR, LEAST, LONG, MOST, RIDGE, SHORT, Lasting
 
 N, D = 400, 3
 
@@ -33,7 +33,7 @@ def twin(X):
     Z = (X - usual.mean(axis=0)) / usual.std(axis=0)
     A, Y = Z[: N - 1], Z[1:N]
     B = np.linalg.solve(A.T @ A / N + RIDGE * np.eye(D), A.T @ Y / N).T
-    E = Z - np.vstack([np.zeros(D), Z[:-1]]) @ B.T
+    E = Z - np.clip(np.vstack([np.zeros(D), Z[:-1]]), -FAR, FAR) @ B.T
     E /= np.sqrt(((Y - A @ B.T) ** 2).mean(axis=0))
     P = np.linalg.inv(E[1:N].T @ E[1:N] / N + RIDGE**2 * np.eye(D))
     given = E @ P

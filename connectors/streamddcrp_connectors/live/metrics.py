@@ -13,6 +13,7 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+import numpy as np
 import prometheus_client as prometheus
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,6 +50,7 @@ class Metrics:
         registry = prometheus.CollectorRegistry()
         self._summary: Any = None
         self._last: float | None = None
+        self._calibrated = False
 
         def count(name: str, text: str, *labels: str) -> Any:
             return prometheus.Counter(f"streamddcrp_{name}", text, labels, registry=registry)
@@ -74,6 +76,7 @@ class Metrics:
         now("waiting", "1 while a server is away.", lambda run: bool(run.waiting_for))
         now("undelivered_messages", "Messages that nobody took.", lambda run: run.undelivered)
         now("silenced_alarms", "Alarms that were not told.", lambda run: run.silenced)
+        now("calibrating", "1 while no row can be an alarm.", lambda _: not self._calibrated)
         now("checkpoint_age_seconds", "Since the last commit.", lambda _: self._since("committed"))
         now("lag_seconds", "From the time stamp of the last row until now.", self._lag)
         self._keys: set[str] = set()
@@ -121,6 +124,7 @@ class Metrics:
         self._seconds.observe(epoch.seconds)
         if epoch.judged is not None:
             self._alarms.inc(int(epoch.judged.began.sum()))
+            self._calibrated |= bool(np.isfinite(epoch.judged.threshold).any())
             if "key" in epoch.results.schema.names:
                 began = epoch.results.column("key").filter(pa.array(epoch.judged.began))
                 _count(self._of_key, self._keys, map(str, began.to_pylist()))

@@ -19,9 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from streamddcrp.errors import ConfigError, MissingExtraError
+from streamddcrp_connectors.options import say
 from streamddcrp_connectors.page.access import TOKEN, token_of
 from streamddcrp_connectors.page.frames import EVENTS, JSON, ROWS, arrow, frame
 from streamddcrp_connectors.run.address import host_port
@@ -180,14 +179,14 @@ class LivePage:
 
 
 @contextmanager
-def opened(at: str, folder: Path | None) -> Iterator[LivePage]:
-    """Open a page, print its address, and close it at the end of the block."""
+def opened(at: str, folder: Path | None, form: str = "text") -> Iterator[LivePage]:
+    """Open a page, print its address as `say` does, and close it at the end of the block."""
     page = LivePage(at, folder)
     try:
         where = page.address
         if folder is not None and not sys.stderr.isatty():  # a log that others may read
             where = f"{where.partition('?')[0]}?token=... (the token is in {folder / TOKEN})"
-        click.echo(f"streamddcrp: live page at {where}", err=True)
+        say(f"live page at {where}", form)
         yield page
     finally:
         page.close()

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from streamddcrp.data.clock import Wanted
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp_connectors.options import INTERRUPTED, REFUSED
+from streamddcrp_connectors.options import INTERRUPTED, REFUSED, say
 from streamddcrp_connectors.request import Look, Request
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.check import ROWS, check, refuse_once
@@ -92,10 +92,7 @@ def execute(
         except KeyboardInterrupt as asked:
             return _asked(*asked.args)
         except (StreamDDCRPError, OSError) as error:
-            if request.log_format == "json":
-                _LOG.error("%s", error)
-            else:
-                click.echo(f"streamddcrp: {error}", err=True)
+            say(str(error), request.log_format, "ERROR")
             return REFUSED
     if summary.undelivered:
         return UNDELIVERED
@@ -173,7 +170,7 @@ def _run(
             bar.update(summary.rows - bar.n)
 
         for line in getattr(source, "understood", ()):
-            click.echo(f"streamddcrp: {line}", err=True)
+            say(line, request.log_format)
         summary = run(
             source,
             recipe,

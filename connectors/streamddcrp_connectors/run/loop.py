@@ -316,7 +316,10 @@ class Run:
         alarming = self._alarming
         if alarming is not None and results is not None:
             verdicts = None if self.names is None else self.names.verdicts(results)
+            known = alarming.known
             judged = alarming.judge(results, verdicts)
+            if alarming.known and not known and getattr(self.source, "live", False):
+                _LOG_RUN.info("from row %s on there can be alarms", f"{summary.rows:,}")
             causes = self._models.reasons(rows, results, np.flatnonzero(judged.began))
         wanted = 0.0 if alarming is None else alarming.alarm.calibrating
         epoch = Epoch(

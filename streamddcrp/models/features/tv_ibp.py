@@ -44,8 +44,8 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
         Expected number of features of a row; ``alpha (1 + 1/2 + .. + 1/window)`` are alive.
     missing : bool, default False
         Whether values may be missing (None, null). If not, such rows are refused.
-    n_particles : int, default 50
-    moves : int, default 20
+    n_particles : int, default 40
+    moves : int, default 16
         Rows of the window whose features each particle resamples after an arrival. These moves find
         the right features; 5 are enough if speed matters more.
     seed : int, default 0
@@ -93,8 +93,8 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
         window: int = 50,
         alpha: float = 1.0,
         missing: bool = False,
-        n_particles: int = 50,
-        moves: int = 20,
+        n_particles: int = 40,
+        moves: int = 16,
         seed: int = 0,
         sigma_x: float | None = None,
         sigma_y: float | None = None,

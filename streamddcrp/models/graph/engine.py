@@ -22,6 +22,7 @@ from streamddcrp.models.graph.config import Config, Grid, alpha_weights
 from streamddcrp.models.graph.kernels import children as kernels
 from streamddcrp.models.graph.kernels.arrival import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.arrival import step_rows
+from streamddcrp.models.graph.kernels.revise import amend
 from streamddcrp.particles import state as shared
 from streamddcrp.particles.kernels.names import MOST_TABLES, N_NAMES, N_SEEN
 from streamddcrp.typing import FloatArray, IntArray
@@ -251,6 +252,11 @@ class GraphEngine(ParticleEngine):
         keep(parents, first, state.recent.parents, state.recent.n_parents)
         self.state = state
         return out
+
+    def amend(self, item: int, old: FloatArray, new: FloatArray) -> None:
+        """Replace the values (D,) of an item of the window."""
+        rows, _ = self.likelihood.prepare(np.stack([old, new]), None)
+        entry_point(amend)(self.config, self.state, item, *np.ascontiguousarray(rows))
 
     def _predict(
         self, config: Config, state: State, x: FloatArray, t: float, parents: Parents = NO_PARENTS

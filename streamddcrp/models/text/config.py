@@ -29,14 +29,9 @@ DISCOUNT, SMOOTHING = 0.6, 0.25  # d of the urns, and b of the base measure
 VISITS = 3  # after its arrival a document is visited again so often, the last time at the lag
 DISSOLVE = 3.0  # nats by which a table of at most two documents must be better at the last visit
 RETIRE = 1e-3  # weight below which a table is retired
-# Values of rho to choose from. Evidence alone would go on to stories of nearly the same vectors, so
-# the first `WIDER` are taken only where vectors find their stories better so: see `kernels.gaps`.
-WIDER = {"event": 0, "story": 2, "topic": 0}
-RHOS = {
-    "event": (0.5, 0.4, 0.3, 0.2, 0.1),
-    "story": (0.7, 0.5, 0.3, 0.2, 0.1, 0.05),
-    "topic": (0.05, 0.025),
-}
+# Values to choose from: of rho, and the parts of the temper of independent dimensions.
+RHOS = {"event": (0.7, 0.5, 0.4), "story": (0.3, 0.2, 0.1, 0.05), "topic": (0.05, 0.025)}
+PARTS = (1.0, 0.5)
 
 
 class Config(NamedTuple):
@@ -70,7 +65,8 @@ class VectorConfig(NamedTuple):
     clocks: int
     retire: float
     rho: FloatArray  # (G,): the values to choose from
-    wider: int  # how many of them evidence may not choose
+    parts: FloatArray  # (P,): the same of the part of the temper
+    joined: bool  # whether sets without a gap are one
     temper: float  # 0: learned
     learned: bool  # whether alpha follows the vectors
     ages: IntArray
@@ -123,7 +119,8 @@ def make_vector_config(
         raise ConfigError(f"temper must be above 0 and at most 1, or None, got {temper!r}")
     return VectorConfig(
         base.alpha, base.share, base.decay, base.clocked, base.clocks, base.retire,
-        np.array(values if rho is None else (rho,)), WIDER[scale] if rho is None else 0,
+        np.array(values if rho is None else (rho,)), np.array(PARTS if temper is None else (1.0,)),
+        scale == "story" and rho is None,
         float(temper or 0.0), alpha is None, base.ages, base.births,
     )  # fmt: skip
 

@@ -99,6 +99,7 @@ class Sets(NamedTuple):
     row: Annotated[IntArray, "N"]  # which vectors they are
     z: Annotated[IntArray, "N"]  # their sets
     best: Annotated[IntArray, "N"]
+    told: Annotated[IntArray, "N"]  # by the other half
     kept: Annotated[IntArray, "N"]
     member: Annotated[IntArray, "N"]
     size: Annotated[IntArray, "N"]  # of sets
@@ -139,7 +140,9 @@ def empty_state(config: VectorConfig, D: int, K: int = _FIRST_SLOTS) -> State:
     """Return the state before the first vector, with room for ``K`` stories."""
     lengths = _lengths(config, D, K)
     first_rho = config.rho[0] if len(config.rho) == 1 else nucleation.FIRST_RHO
-    sums = np.append(first_sums(config), (first_rho, config.temper or nucleation.FIRST_TEMPER, 1.0))
+    learned = (first_rho, config.temper or nucleation.FIRST_TEMPER, 1.0)
+    found = np.zeros(len(config.rho) * len(config.parts))
+    sums = np.concatenate([first_sums(config), found, learned])
     counts = np.zeros(layout.N_COUNTS, np.int64)
     counts[layout.NEXT_LOOK] = FIRST_LOOK
     return State(
@@ -217,21 +220,20 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         learned.
     rho : float, optional
         Expected cosine of two vectors of one story; larger, more and tighter stories. Default:
-        learned, up to 0.5 for events, 0.3 for stories and 0.05 for topics.
+        learned, 0.4 to 0.7 for events, 0.05 to 0.3 for stories and at most 0.05 for topics.
     temper : float, optional
         Exponent on the likelihood, because embedding dimensions are redundant. Default: learned.
 
     Notes
     -----
-    A step costs four dot products with each live story. After 50, 100, 200 … vectors and then every
-    1,000, the last ``lag`` of them (at most 500) are clustered together, from their products alone,
-    under several values of ``rho``; the one with the largest evidence is taken, with its ``alpha``.
-    ``temper`` follows from how far the products of vectors of different stories spread. Evidence
-    alone would go on to stories of nearly the same texts, so ``rho`` is bounded by the scale. And
-    vectors of a story spread in fewer dimensions than those of different ones, so that it may be
-    cut: by the scale "story", parts without a gap between them are joined, and ``rho`` and
-    ``temper`` are those under which vectors then find their stories best. The bounds were chosen on
-    vectors of research/notes/texts-measured.md. Vectors without a story are clustered together
+    A step costs four dot products with each live story. After 50, 100, 200 … and ``lag`` vectors
+    and then every 1,000, the last ``lag`` of them (at most 500) are clustered together, from their
+    products alone, under several values of ``rho``, for the one of the largest evidence and its
+    ``alpha``. Evidence alone would go on to stories of nearly the same texts. So once the window is
+    full, two halves of it are clustered under each ``rho`` and ``temper``, and settings under which
+    they find clearly more of each other's stories are preferred (docs/math/texts.md). ``temper``
+    starts from how far the products of vectors of different stories spread. By the scale "story",
+    parts without a gap between them are joined. Vectors without a story are clustered together
     every quarter of the lag, because a few near vectors may form a story where two of them do not.
     A zero vector gets the label -1, changes no story and has the score 0. The score is relative to
     the density of a new story.

@@ -19,6 +19,8 @@ SAME = 0.6  # above which two known features of different particles are one
 LOOKS = 0.25  # weight of the loadings in this
 LEAST = 0.3  # least intersection over union for a match
 OWNERS = 3  # least owners of a named feature
+SHIFT = 32  # a pair is a slot, then a name, in so many bits
+GROUP = (1 << SHIFT) - 1
 _2, _4 = np.uint64(2), np.uint64(4)
 _8, _16, _32 = np.uint64(8), np.uint64(16), np.uint64(32)
 _FIVES, _THREES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
@@ -167,32 +169,38 @@ def _column(config, particles, i, k, t, out):
 @uncounted
 def _match(particles, names, i, n_slots, work):
     """Name features after the most similar known ones; new ones need three owners."""
-    like, pair, name, G = work.like, work.pair, particles.name[i], len(names.label)
+    like, pair, name = work.like, work.pair, particles.name[i]
     name[1:n_slots] = -1
     n_pairs = 0
-    for g in range(G):
+    for g in range(len(names.label)):
         if names.used[g]:
+            n_own = _size(names.owners[g])
             for k in range(1, n_slots):
-                if particles.n_owners[i, k] > 0:
-                    same = _likeness(work.column[k], names.owners[g])
+                n = particles.n_owners[i, k]
+                if min(n, n_own) > LEAST * max(n, n_own):
+                    both = _common(work.column[k], names.owners[g])
+                    same = both / (n + n_own - both)
                     if same > LEAST:
                         looks = _looks(particles.mean[i, k], names.loading[g])
-                        pair[n_pairs] = k * G + g
+                        pair[n_pairs] = k << SHIFT | g
                         like[n_pairs] = same + LOOKS * looks
                         n_pairs += 1
     for has_id in (True, False):  # those with an id first, so that it lasts
         while True:
             best, best_k, best_g = 0.0, -1, -1
             for n in range(n_pairs):
-                k, g = pair[n] // G, pair[n] % G
-                if like[n] > best and name[k] < 0 and (names.label[g] >= 0) == has_id:
-                    best, best_k, best_g = like[n], k, g
+                if like[n] > best:
+                    g = pair[n] & GROUP
+                    if (names.label[g] >= 0) == has_id:
+                        best, best_k, best_g = like[n], pair[n] >> SHIFT, g
             if best_k < 0:
                 break
             name[best_k] = best_g
+            left = 0
             for n in range(n_pairs):
-                if pair[n] % G == best_g:
-                    like[n] = 0.0
+                pair[left], like[left] = pair[n], like[n]
+                left += pair[n] >> SHIFT != best_k and pair[n] & GROUP != best_g
+            n_pairs = left
     for k in range(1, n_slots):
         if name[k] < 0 and particles.n_owners[i, k] >= OWNERS:
             for g in range(len(names.label)):
@@ -208,11 +216,23 @@ def _match(particles, names, i, n_slots, work):
 @uncounted
 def _likeness(a, b):
     """Intersection over union of two bit sets."""
-    both = either = 0
+    both = _common(a, b)
+    either = _size(a) + _size(b) - both
+    return both / either if either > 0 else 0.0
+
+
+@uncounted
+def _common(a, b):
+    """Size of the intersection of two bit sets."""
+    both = 0
     for w in range(len(a)):
         both += _count(a[w] & b[w])
-        either += _count(a[w] | b[w])
-    return both / either if either > 0 else 0.0
+    return both
+
+
+@uncounted
+def _size(a):
+    return _common(a, a)
 
 
 @uncounted

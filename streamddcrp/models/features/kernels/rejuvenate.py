@@ -17,7 +17,7 @@ ONE = np.uint64(1)
 
 @uncounted
 def rejuvenate(config, state, i):
-    """Resample ``config.moves`` rows of the window, chosen at random, by exact Gibbs steps.
+    """Resample ``config.moves`` rows, one at random of each part of the window, by Gibbs steps.
 
     Irreversible changes are left out: a feature remains if its other owners have all left the
     window, or if its history would become disconnected. Features of this row alone are resampled
@@ -29,7 +29,7 @@ def rejuvenate(config, state, i):
     work.has_odds[:] = 0
     for step in range(config.moves):
         u = uniform(config.seed, t, i, slots.ROW, step)
-        row = t - min(int(u * n_window), n_window - 1)
+        row = t - min(int((step + u) / config.moves * n_window), n_window - 1)
         if rows.whole[row % len(rows.x)]:
             resample_row(config, state, i, t, row, step)
 
@@ -96,6 +96,7 @@ def resample_row(config, state, i, t, row, step):
     for a in range(n_slots):
         work.shared[work.slots[a]] = left * work.v[work.slots[a]]
     s, now, option = 1.0 + left * taken, mask & ~(ONE << np.uint64(own)), 0
+    u = uniform(config.seed, t, i, slots.CHOICE, step)
     for start in range(0, max(n_free, 1), slots.MOST_TOGETHER):
         n, last = min(slots.MOST_TOGETHER, n_free - start), start + slots.MOST_TOGETHER >= n_free
         square = _prepare_flips(cov, mean, c, now, start, n, work)
@@ -104,10 +105,11 @@ def resample_row(config, state, i, t, row, step):
             shape, rate, work,
         )  # fmt: skip
         normalise(work.log_weight, n_children, work.weight, work.spare)
-        u, chosen = uniform(config.seed, t, i, slots.CHOICE, 64 * step + start), 0
+        chosen = 0
         while chosen < n_children - 1 and u >= work.weight[chosen]:
             u -= work.weight[chosen]
             chosen += 1
+        u /= work.weight[chosen]  # given the choice, uniform again
         flips, option = child(chosen, n)
         for f in range(n):
             if (flips >> f) & 1:

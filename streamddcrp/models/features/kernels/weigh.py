@@ -313,7 +313,7 @@ def _marginals(i, n, n_free, n_forced, work):
     for start in range(size, natural(n), size):
         for subset in range(size):
             weight[subset] += work.weight[start + subset]
-            marginal[0] += work.weight[start + subset]
+    marginal[0] = floor_and_sum(work.weight, size, n, 0.0)
     for f in range(n_free - 1, -1, -1):  # the upper half has the last feature: it joins the lower
         half = natural(1 << f)
         total = 0.0

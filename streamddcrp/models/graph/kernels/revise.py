@@ -1,12 +1,15 @@
-"""Fixed-lag rejuvenation: Gibbs steps for items of the window (window graphs)."""
+"""Items of the window, once more: Gibbs steps for them (window graphs), and other values."""
 
 import math
 
 import numpy as np
 
+from streamddcrp.compilation import entry as entry_kernel
 from streamddcrp.compilation import uncounted
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.models.graph.kernels import children
-from streamddcrp.particles.kernels.names import N_SEEN, name_of
+from streamddcrp.numerics import copy_row
+from streamddcrp.particles.kernels.names import LOG_EVIDENCE, N_SEEN, name_of
 from streamddcrp.particles.kernels.pool import EMPTY, alter, drop, score_clusters
 from streamddcrp.particles.kernels.random import draw_log, hash_of, uniform
 
@@ -159,3 +162,41 @@ def revise(config, state, p, i, move):
     particles.label[p, i % R] = k
     particles.near[p, k] += 1
     particles.held[p, k] += 1
+
+
+@entry_kernel
+def amend(config, state, i, old, new):
+    """Give item i of the window the row ``new`` for ``old``; reweigh the particles by the change.
+
+    All particles with a cluster agree on its members, so it changes in place. docs/math/graphs.md.
+    """
+    particles, pool, recent, gain = state.particles, state.pool, state.recent, state.memo.score
+    family, hyper, R = config.family, config.hyper, particles.label.shape[1]
+    top, total = -np.inf, 0.0
+    for p in range(len(particles.weight)):
+        if particles.weight[p] > 0.0:
+            gain[particles.entry[p, particles.label[p, i % R]]] = np.inf  # not yet known
+    for p in range(len(particles.weight)):
+        e = particles.entry[p, particles.label[p, i % R]]
+        if particles.weight[p] <= 0.0 or gain[e] < np.inf:
+            continue
+        stats, post = pool.stats[e], pool.post[e]
+        families.add_stats(family, hyper, old, -1.0, stats)
+        families.posterior(family, hyper, stats, post)
+        gain[e] = families.log_predictive(family, hyper, post, new)
+        gain[e] -= families.log_predictive(family, hyper, post, old)
+        families.add_stats(family, hyper, new, 1.0, stats)
+        families.posterior(family, hyper, stats, post)
+        top = max(top, gain[e])
+    for p in range(len(particles.weight)):
+        if particles.weight[p] > 0.0:
+            e = particles.entry[p, particles.label[p, i % R]]
+            particles.weight[p] *= math.exp(gain[e] - top)
+            total += particles.weight[p]
+    for p in range(len(particles.weight)):
+        particles.weight[p] /= total
+    state.sums[LOG_EVIDENCE] += top + math.log(total)
+    if i >= state.counts[N_SEEN] - len(recent.x):
+        copy_row(recent.x[i % len(recent.x)], new)
+    state.counts[children.STAMP] += 1  # what was cached of the clusters is void
+    children.weigh_names(state)

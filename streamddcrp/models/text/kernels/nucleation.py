@@ -6,11 +6,18 @@ from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
 from streamddcrp.data.kernels.boilerplate import next_look
 from streamddcrp.models.text.kernels import layout, vectors
+from streamddcrp.models.text.kernels.agreement import CLEARLY, compare
 from streamddcrp.models.text.kernels.background import dot, find_background, is_zero
 from streamddcrp.models.text.kernels.clock import advance, learn_scales, weight_now
 from streamddcrp.models.text.kernels.events import BORN, CLOSED
-from streamddcrp.models.text.kernels.gaps import close_gaps, fit_settings
-from streamddcrp.models.text.kernels.sets import choose, dimensions, partition, prepare_sets
+from streamddcrp.models.text.kernels.gaps import close_gaps
+from streamddcrp.models.text.kernels.sets import (
+    best_alpha,
+    choose,
+    dimensions,
+    partition,
+    prepare_sets,
+)
 from streamddcrp.models.text.kernels.silence import SWEEP, is_over
 from streamddcrp.numerics import copy_first
 
@@ -60,6 +67,9 @@ def learn(config, tables, window, counts, sums, background, sets):
     n = choose_vectors(config, tables, window, counts, sets, True)
     if n < LEAST_VECTORS or (config.temper > 0.0 and len(config.rho) == 1 and not config.learned):
         return
+    copy_first(sets.kept, sets.row, n)
+    for a in range(n // 2):  # two halves, of every other vector
+        sets.row[a], sets.row[n // 2 + a] = sets.kept[2 * a], sets.kept[2 * a + 1]
     take_vectors(window, counts, sums, background, sets, n)
     D = float(window.x.shape[1])
     if config.temper == 0.0:
@@ -68,20 +78,27 @@ def learn(config, tables, window, counts, sums, background, sets):
     least, most = usual, usual
     if config.learned:
         least, most = LEAST_ALPHA * usual, MOST_ALPHA * usual
-    half = 0.5 * D * sums[vectors.TEMPER]
-    rho, alpha = choose(
-        config.rho[config.wider :], sets, n, half, usual * sums[vectors.FACTOR], least, most
-    )
+    half, alpha = 0.5 * D * sums[vectors.TEMPER], usual * sums[vectors.FACTOR]
+    rho, alpha = choose(config.rho, sets, n, half, alpha, least, most)
+    copy_first(sets.z, sets.best, n)
+    G, P = len(config.rho) * len(config.parts), len(config.parts)
+    if G > 1 and counts[layout.N_SEEN] >= len(sets.row):  # halves of fewer have too little
+        found, now = sums[vectors.FOUND - G : vectors.FOUND], 0
+        while config.rho[now] != rho:
+            now += 1
+        best = compare(config.rho, config.parts, sets, n, half, alpha, least, most, found)
+        if found[best] <= found[now * P] + CLEARLY / math.sqrt(n // 2):
+            best = now * P
+        rho, part = config.rho[best // P], config.parts[best % P]
+        half *= part
+        sums[vectors.TEMPER] *= part
+        prepare_sets(sets, n, half, rho)
+        _, alpha = partition(sets, n, alpha, least, most)
     sums[vectors.RHO] = rho
-    if config.wider > 0:
-        copy_first(sets.z, sets.best, n)
-        close_gaps(sets, n)
-        sums[vectors.RHO], part, alpha = fit_settings(
-            config.rho, rho, sets, n, half, alpha, least, most
-        )
-        if config.temper == 0.0:
-            sums[vectors.TEMPER] *= part
-    sums[vectors.FACTOR] = alpha / usual
+    if config.learned:
+        if config.joined:
+            alpha = best_alpha(n, close_gaps(sets, n), alpha, least, most)
+        sums[vectors.FACTOR] = alpha / usual
     for k in range(counts[layout.N_SLOTS]):
         if tables.size[k] > 0:
             vectors.set_joint(tables, sums, k)
@@ -98,7 +115,7 @@ def gather_loose(config, tables, window, events, counts, sums, background, scrat
     alpha = unit_alpha(counts, sums, n) * sums[vectors.FACTOR]
     prepare_sets(sets, n, 0.5 * window.x.shape[1] * sums[vectors.TEMPER], sums[vectors.RHO])
     partition(sets, n, alpha, alpha, alpha)
-    if config.wider > 0:
+    if config.joined:
         close_gaps(sets, n)
     copy_first(sets.best, sets.z, n)
     scratch.taken[:] = 0
@@ -233,6 +250,8 @@ def step_vectors(
             learn(config, tables, window, counts, sums, background, sets)
             gather_loose(config, tables, window, events, counts, sums, background, scratch, sets)
             counts[layout.NEXT_LOOK] = next_look(i + 1)
+            if i + 1 < config.ages[-1]:  # the last look before a label is final
+                counts[layout.NEXT_LOOK] = min(counts[layout.NEXT_LOOK], config.ages[-1])
         elif (i + 1) % between == 0:
             gather_loose(config, tables, window, events, counts, sums, background, scratch, sets)
     return len(X)

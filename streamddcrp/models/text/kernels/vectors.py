@@ -28,7 +28,8 @@ from streamddcrp.models.text.kernels.events import BORN, CLOSED, UNKNOWN, grown,
 from streamddcrp.models.text.kernels.silence import breaks_silence
 from streamddcrp.models.text.kernels.tables import extend
 
-RHO, TEMPER, FACTOR = -3, -2, -1  # in sums, of vectors: as learned; alpha is times the last one
+# In sums, of vectors: as learned; alpha is times the third. Before them, how good settings were.
+RHO, TEMPER, FACTOR, FOUND = -3, -2, -1, -3
 
 
 @leaf
