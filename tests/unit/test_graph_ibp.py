@@ -11,7 +11,13 @@ from scipy.special import betaln
 from streamddcrp.data.graphs import from_parents
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import LinearGaussian
-from streamddcrp.models.features.graph_ibp import intensity, log_chance, log_prior, sample_graph_ibp, total
+from streamddcrp.models.features.graph_ibp import (
+    intensity,
+    log_chance,
+    log_prior,
+    sample_graph_ibp,
+    total,
+)
 from tests.oracles.feature_histories import (
     cliques_and_separators,
     evidence,

@@ -159,7 +159,8 @@ def _log_odds(Z, i, k, graph, each, seen, todo):
         for m in range(set_at[s], set_at[s + 1]):
             if graph.sets[m] != i and Z[graph.sets[m], k]:
                 n += 1
-        value += graph.signs[s] * (math.log(n + each if each > 0.0 else max(n, 1)) - math.log(size - n))
+        owners = n + each if each > 0.0 else max(n, 1)
+        value += graph.signs[s] * (math.log(owners) - math.log(size - n))
     return value
 
 
