@@ -101,10 +101,10 @@ class Feed:
     def since(self, last_id: int) -> list[dict[str, Any]]:
         return [entry for entry in self._entries if entry["id"] > last_id]
 
-    def why(self) -> str | None:
-        """Return why the last alarm began."""
+    def alarm(self) -> dict[str, Any]:
+        """Return when and why the last alarm began, as far as that is kept."""
         entries = reversed(self._entries)
-        return next((entry["why"] for entry in entries if entry["kind"] == "alarm"), None)
+        return next((entry for entry in entries if entry["kind"] == "alarm"), {})
 
     def state(self) -> dict[str, Any]:
         return {"last_id": self.last_id, "entries": list(self._entries)}
@@ -224,13 +224,15 @@ class Stream:
         last = self.pyramid.last(1)
         if not len(last):
             return {"label": -1, "score": None, "threshold": None, "alarm": False, "t": None}
+        alarm = self.feed.alarm()
         return {
             "label": int(last[0, at.LABEL]),
             "score": _number(last[0, at.SCORE]),
             "threshold": _number(last[0, at.THRESHOLD]),
             "alarm": self.on,
             "alarmed": _number(self.alarmed),
-            "why": self.feed.why() if np.isfinite(self.alarmed) else None,
+            "began": alarm.get("t"),
+            "why": alarm.get("why"),
             "t": float(last[0, at.END]),
         }
 

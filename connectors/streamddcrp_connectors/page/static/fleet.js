@@ -69,7 +69,7 @@ export class Fleet {
     const { facts } = card
     const regime = facts.label < 0 ? "warm-up" : facts.name ?? (facts.number ? `regime ${facts.number}` : `id ${facts.label}`)
     if (card.regime.textContent !== regime) card.regime.textContent = regime
-    const when = facts.raised ? this.clock.near(facts.alarmed, facts.t) : ""
+    const when = facts.raised ? this.clock.near(facts.began ?? facts.alarmed, facts.t) : ""
     const calm = facts.threshold === null ? calibrating(facts, this.needed) : facts.since === null ? "no alarm" : `no alarm, ${regime} since ${this.clock.near(facts.since, facts.t)}`
     const seen = facts.silent !== null ? `${facts.alarm ? "alarm, " : ""}silent${facts.silent ? `: ${facts.silent}` : ""}` : facts.alarm && facts.by ? `alarm, seen by ${facts.by}` : calm
     const why = facts.why ? `: ${brief(facts.why)}` : ""
