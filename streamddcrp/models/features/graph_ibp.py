@@ -25,6 +25,7 @@ ROUNDS = 4  # of proposals in a sweep; a fixed number, or the moves would not be
 Features = NDArray[np.bool_]
 Proposal = tuple[Features, float] | None  # with the log ratio of priors and of proposals
 Rate = Callable[[Features], float]  # log of the expected number of features with owners
+Move = Callable[[Features, Rate, np.random.Generator], Proposal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,8 @@ class _Chain:
         noise = self.ratio, now.shape, now.rate
         prior = self.mass, self.each
         sweep(self.rows, self.Z, self.n_owners, self.flat, prior, noise, self.seed, at)
-        rate, moves = partial(_rate, self.graph, self.mass), (_combine, _merge_or_split)
+        rate = partial(_rate, self.graph, self.mass)
+        moves: tuple[Move, ...] = (_combine, _merge_or_split)
         if self.each:
             rate, moves = partial(log_chance, self.graph, self.each), (_combine,)
         used = move_features(
@@ -210,7 +212,7 @@ def _log_marginal(family: LinearGaussian, X: FloatArray, ratio: float, Z: Featur
 def move_features(
     Z: Features,
     rate: Rate,
-    moves: Sequence[Callable[[Features, Rate, np.random.Generator], Proposal]],
+    moves: Sequence[Move],
     log_likelihood: Callable[[Features], float],
     rng: np.random.Generator,
 ) -> Features:
