@@ -3,8 +3,9 @@
 Each machine sends a row of three columns every ten seconds, at its own levels, and changes at its
 own times between its ``--ways`` of working. At one second some break together (one column moves by
 eight deviations of its noise, for good), others break alone, and others drift (half a deviation
-more with each row). One alarm an hour of the whole fleet may be false (``--alarm-per hour``), and
-alarms within half a minute are one message (``--alarm-group 30s``).
+more with each row). ``--noise`` gives columns that depend on the rows before, have heavy tails or a
+cycle, or have something in common. One alarm an hour of the whole fleet may be false (``--alarm-per
+hour``), and alarms within half a minute are one message (``--alarm-group 30s``).
 
 Found: alarms that begin within 20 rows of a machine's break or of the start of its drift. False:
 alarms of machines that are well, or have not broken yet, by the hour after the first 200 rows of
@@ -37,6 +38,8 @@ SETTLED = 200  # rows of a machine, from which false alarms are counted
 WITHIN = 20  # rows of a machine
 STAY = 40  # rows between two changes of how a machine works, on average
 HOW = ("together", "alone", "drift")
+NOISE = ("independent", "autocorrelated", "heavy", "cycle", "common")
+CYCLE = 200  # rows
 
 
 class Fleet(NamedTuple):
@@ -47,7 +50,24 @@ class Fleet(NamedTuple):
     how: np.ndarray  # place in HOW; -1: never
 
 
-def fleet(seed: int, n_machines: int, n_rows: int, share: tuple[int, int, int], ways: int) -> Fleet:
+def noise(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Draw the noise of machines, rows and columns."""
+    z = rng.standard_t(3.0, shape) if kind == "heavy" else rng.standard_normal(shape)
+    if kind == "autocorrelated":
+        for row in range(1, shape[1]):
+            z[:, row] = 0.9 * z[:, row - 1] + np.sqrt(1.0 - 0.9**2) * z[:, row]
+    elif kind == "cycle":
+        phase = rng.uniform(0.0, 2.0 * np.pi, (shape[0], 1, 1))
+        z = 0.5 * z + 2.0 * np.sin(2.0 * np.pi * np.arange(shape[1])[:, None] / CYCLE + phase)
+    elif kind == "common":
+        z = 0.6 * z + 0.8 * rng.standard_normal((*shape[:2], 1))
+    return z
+
+
+def fleet(
+    seed: int, n_machines: int, n_rows: int, share: tuple[int, int, int], ways: int,
+    kind: str = "independent",
+) -> Fleet:  # fmt: skip
     """Draw a fleet, of which ``share`` machines break together, break alone, and drift."""
     rng = np.random.default_rng(seed)
     how = np.full(n_machines, -1)
@@ -60,7 +80,7 @@ def fleet(seed: int, n_machines: int, n_rows: int, share: tuple[int, int, int], 
     deviation = rng.uniform(0.5, 2.0, (n_machines, 1, 3))
     other = (rng.random((n_machines, n_rows)) < 1.0 / STAY).cumsum(axis=1) % ways
     x = levels[np.arange(n_machines)[:, None], other]
-    x += deviation * rng.standard_normal(x.shape)
+    x += deviation * noise(rng, kind, x.shape)
     after = np.maximum(np.arange(n_rows) - breaks[:, None] + 1, 0)
     move = np.where(how[:, None] == 2, 0.5 * after, 8.0 * (after > 0))
     column, sign = rng.integers(0, 3, n_machines), rng.choice([-1, 1], n_machines)
@@ -99,10 +119,11 @@ class Listener:
 
 
 def measure(
-    seed: int, n_machines: int, n_rows: int, share: tuple[int, int, int], ways: int, per: str
-) -> list[str]:
+    seed: int, n_machines: int, n_rows: int, share: tuple[int, int, int], ways: int, kind: str,
+    per: str,
+) -> list[str]:  # fmt: skip
     """Run over a fleet, and return a line of the table."""
-    made = fleet(seed, n_machines, n_rows, share, ways)
+    made = fleet(seed, n_machines, n_rows, share, ways, kind)
     listener = Listener(n_machines)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fleet.parquet")
@@ -125,7 +146,7 @@ def measure(
     well = np.minimum(made.breaks, n_rows) - SETTLED
     hours = float(well.sum() * EVERY / 3600.0 / n_machines)
     counts = [f"{sum(made.how[key] == i for key in found)} of {share[i]}" for i in range(3)]
-    largest = sorted(listener.groups)[-1] if listener.groups else 0
+    largest = max(listener.groups) if listener.groups else 0
     return [
         str(seed), *counts, f"{false / hours:.2f}", f"{largest}",
         f"{n_machines * n_rows / seconds:,.0f}",
@@ -138,13 +159,14 @@ def measure(
 @click.option("--rows", default=900, show_default=True, help="Of each machine.")
 @click.option("--share", type=(int, int, int), default=(50, 20, 30), show_default=True)
 @click.option("--ways", default=1, show_default=True, help="In which each machine works.")
+@click.option("--noise", "kind", type=click.Choice(NOISE), default=NOISE[0], show_default=True)
 @click.option("--per", default="hour", show_default=True, help="As --alarm-per.")
 def main(
     seeds: tuple[int, ...], machines: int, rows: int, share: tuple[int, int, int], ways: int,
-    per: str,
+    kind: str, per: str,
 ) -> None:  # fmt: skip
     """Count what a run tells of a fleet."""
     click.echo(machine())
     header = ("seed", *HOW, "false an hour", "largest message", "rows a CPU second")
-    lines = [measure(seed, machines, rows, share, ways, per) for seed in seeds]
+    lines = [measure(seed, machines, rows, share, ways, kind, per) for seed in seeds]
     click.echo(markdown(header, lines))

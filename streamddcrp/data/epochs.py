@@ -17,6 +17,8 @@ _PERIOD = re.compile(
     r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:(ms|s|min|h|d|w|rows)|(second|minute|hour|day|week|row)s?)\s*"
 )
 _LONG = 20_000  # rows of a first epoch that are suspicious
+FIRST_VALUES, FEW = 50, 4  # times that show how many rows have one, and rows that make an epoch
+GATHERED = 200  # rows at least of an epoch, where fewer have one time
 
 
 class Piece(NamedTuple):
@@ -36,18 +38,29 @@ class Place:
     mark: float | None = None  # time or period number of the last epoch with rows
     count: int = 0  # rows in the open epoch
     closed: bool = True  # whether no epoch is open
+    values: int = 0  # the first times that have ended, and their rows
+    rows: int = 0
+
+    @property
+    def gathers(self) -> bool:
+        """Whether times are those of rows, so that epochs are made of many of them."""
+        return self.values == FIRST_VALUES and self.rows < FEW * FIRST_VALUES
 
     def next(self, *, period: bool) -> "Place":
         """Return the position after the epoch, perhaps empty, was closed."""
         mark = self.mark
         if period and self.closed and mark is not None:
             mark += 1.0  # an empty period
-        return Place(self.number + 1, mark, 0, closed=True)
+        return replace(self, number=self.number + 1, mark=mark, count=0, closed=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The rule that ends an epoch: a new time value, a period, or a number of rows."""
+    """The rule that ends an epoch: a new time value, a period, or a number of rows.
+
+    If the first `FIRST_VALUES` values of time have fewer than `FEW` rows each in the mean, they are
+    the times of rows. From then on an epoch has at least `GATHERED` rows.
+    """
 
     kind: str  # "value", "period" or "rows"
     size: float = 0.0  # length of the period, or number of rows
@@ -67,12 +80,15 @@ class Cut:
         marks = t if self.kind == "value" else np.floor(t / self.size)
         self._check(place, t, marks)
         starts = [0, *(np.flatnonzero(marks[1:] != marks[:-1]) + 1).tolist()]
-        out = []
+        out: list[Piece] = []
         for start, stop in zip(starts, [*starts[1:], n], strict=True):
             mark = float(marks[start])
             moves_on = place.mark is not None and mark != place.mark
             empty = int(mark - (place.mark or 0.0)) - 1 if moves_on and self.kind == "period" else 0
-            closes = empty + (0 if place.closed or mark == place.mark else 1)
+            if moves_on and self.kind == "value" and place.values < FIRST_VALUES:
+                place = replace(place, values=place.values + 1, rows=place.rows + place.count)
+            ends = moves_on and not (place.gathers and place.count < GATHERED)
+            closes = empty + (0 if place.closed or not ends else 1)
             number = place.number + closes
             had = place.count if closes == 0 else 0
             count = stop - start + had
@@ -81,7 +97,10 @@ class Cut:
                     "the first epoch has %d rows and has not ended: is its period, %g, in the unit "
                     "of the times? (A period such as '1d' is in seconds.)", count, self.size
                 )  # fmt: skip
-            place = Place(number, mark, count, closed=False)
+            place = replace(place, number=number, mark=mark, count=count, closed=False)
+            if out and out[-1].number == number:
+                out[-1] = out[-1]._replace(stop=stop)
+                continue
             time = mark if self.kind == "value" else mark * self.size
             out.append(Piece(start, stop, number, time))
         return out, place

@@ -339,6 +339,27 @@ def test_time_stamps_are_cut_by_the_clock():
     assert max(tracks["epoch"]) == 18
 
 
+@pytest.mark.parametrize("calls", [1, 37])
+def test_times_of_rows_make_epochs_of_many_rows(calls, caplog):
+    """From the 50th time on, if the times before had fewer than four rows each."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(700, 2)) + 9.0 * rng.integers(0, 2, (700, 1))
+    model = TemporalDPM(warmup=10)
+    for rows, t in zip(
+        np.array_split(X, calls), np.array_split(np.arange(700) // 3, calls), strict=True
+    ):
+        model.learn_many(rows, t)
+    assert caplog.text.count("an epoch is 200 rows or more") == 1
+    assert TemporalDPM.from_bytes(model.to_bytes())._place == model._place
+    model.close()
+    tracks = model.trajectories()
+    sizes = np.bincount(tracks["epoch"], tracks["mass"]).round().tolist()
+    assert sizes == [3] * 49 + [201, 201, 151]  # the 50th time goes on: 67 of three rows
+    dense = TemporalDPM(warmup=10)
+    dense.learn_many(X, np.arange(700) // 4)
+    assert dense.n_epochs == 174  # and the open one
+
+
 def test_clusters_are_followed_through_birth_drift_and_death():
     rng = np.random.default_rng(14)
     model, labels, truth = TemporalDPM(lag=2), [], []

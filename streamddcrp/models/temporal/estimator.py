@@ -12,7 +12,7 @@ from river import base
 from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked
 from streamddcrp.data.documents import Vocabulary, documents_of, read_document
-from streamddcrp.data.epochs import Piece, Place, make_cut
+from streamddcrp.data.epochs import FIRST_VALUES, GATHERED, Piece, Place, make_cut
 from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.decay import DecaySpec
 from streamddcrp.estimator.interrupts import pause
@@ -84,7 +84,9 @@ class TemporalDPM(EpochViews, base.Clusterer):
     Parameters
     ----------
     epoch : None, number, str or tuple, default None
-        What ends an epoch. None: every new value of ``t``; a batch without ``t`` is one epoch. A
+        What ends an epoch. None: every new value of ``t``; a batch without ``t`` is one epoch. But
+        if the first 50 values have fewer than 4 rows each in the mean, they are the times of rows:
+        from then on an epoch is as many values as have 200 rows. A
         number, or a text such as "1d", "6h", "15min", "30s": a period of ``t`` (in seconds for text
         and time stamps); a period without rows is an empty epoch. ``("rows", 100)`` or "100 rows":
         this number of rows.
@@ -294,6 +296,11 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return self._waiting.best(candidates, self._settings)
 
     def _move(self, place: Place) -> None:
+        if place.gathers and not self._place.gathers:
+            message = "the first %d times have %d rows: from now on an epoch is %d rows or more. "
+            _log.warning(
+                message + "Give epoch to end it elsewhere", place.values, place.rows, GATHERED
+            )
         self._end_warmup(place.number)
         if self._stream is not None:
             self._stream.go_to(place.number)
@@ -370,9 +377,11 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     def _check_place(self, place: Mapping[str, Any]) -> None:
         """Refuse a stored position inconsistent with this model's epochs."""
+        counts = "number", "count", "values", "rows"
         refuse_unless_plain(
-            place, counts=("number", "count"), numbers=("mark",), flags=("closed",), none=("mark",)
+            place, counts=counts, numbers=("mark",), flags=("closed",), none=("mark",)
         )
+        refuse_if(place["values"] > FIRST_VALUES, "place")
         most = self._cut.size if self._cut.kind == "rows" else MOST
         far = self._cut.kind == "period" and abs(place["mark"] or 0.0) > MOST
         refuse_if(place["count"] > most or far, "place")
@@ -385,7 +394,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         for name in ("kind", "clocked", "n_seen"):
             setattr(model, f"_{name}", meta[name])
         model._place = replace(Place(), **meta["place"])
-        model._check_place(meta["place"])
+        model._check_place(asdict(model._place))
         waiting = (arrays[f"waiting.{name}"] for name in WarmUp._fields)
         model._waiting, model._stream = WarmUp(*waiting), None
         refuse_unless_plain(meta, counts=("n_seen",), flags=("clocked",), none=("clocked",))

@@ -40,7 +40,8 @@ export class History {
   until(i) {
     const { begin, end } = this.columns
     const next = i + 1 < this.length ? begin[i + 1] : end[i]
-    return next - begin[i] > this.gap ? Math.min(next, end[i] + this.gap / 6) : next
+    const last = end[i] - begin[i] > this.gap ? begin[i] : end[i] // somewhere within it there is a gap
+    return next - begin[i] > this.gap ? Math.min(next, last + this.gap / 6) : next
   }
 
   broken(i) {

@@ -211,8 +211,9 @@ function drawLanes(pen, plot, ink, scene, runs, lanes, paint, top) {
     const y = place.get(run.label)
     if (y === undefined) continue
     pen.fillStyle = run.colour
-    const x = plot.x(history.columns.begin[run.start])
-    pen.fillRect(x, y - 5, Math.max(plot.x(history.until(run.stop - 1)) - x, 1.5), 10)
+    const x = Math.max(plot.x(history.columns.begin[run.start]), plot.left)
+    const end = Math.min(plot.x(history.until(run.stop - 1)), plot.right)
+    pen.fillRect(x, y - 5, Math.max(end - x, 1.5), 10)
   }
   for (const event of scene.events) {
     const y = place.get(paint.has(event.label) ? event.label : undefined)
