@@ -44,6 +44,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import SETTLED
 from streamddcrp.models.seqddcrp.reference import Reference
 from streamddcrp.models.seqddcrp.warmup import FIRST_STAGE
 from streamddcrp.monitor.alarm import Alarm, Alarms, verdicts_of
+from streamddcrp.monitor.lasting import Lasting
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
@@ -54,8 +55,10 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
     The score is the surprise -log p(x) of a `SeqDDCRP`, predicted before the row is learned; the
     threshold comes from an `Alarm`. The model adapts to anything that persists, so its own surprise
     finds single odd rows and moments of change. For longer anomalies, the score is the surprise
-    relative to a `Reference`: the tables after the first rows, which count as normal. The mean of a
-    few rows then shows small anomalies, too.
+    relative to a `Reference`, the tables after the first rows, which count as normal, plus the
+    evidence that the columns moved otherwise in the last rows than in those: how far from their
+    forecasts by the row before, and by the other columns. This shows small steps, drifts, and
+    columns that are too quiet. With ``average``, it is the mean surprise alone.
 
     Parameters
     ----------
@@ -68,6 +71,7 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         The score is the mean of this many rows; 10 to 30 suit longer anomalies.
     reference_after : int, optional
         Number of first rows whose tables become the reference; later rows calibrate the threshold.
+        How columns move is taken from the last 1,000 of them, if there are 64 and two a column.
         Default: no reference, and the surprise is that of the current model.
     per : str, optional
         Replaces ``rate``: one false alarm per time ("day", "6h"), which needs row times, or per
@@ -75,7 +79,8 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
 
     Notes
     -----
-    The model's cost plus about 1 microsecond a row; row by row, twice the model's cost. For reasons
+    The model's cost plus about 1 microsecond a row, 11 with 40 columns and a reference; row by row,
+    twice the model's cost. For reasons
     `step_many` stores the state every 64 rows, in about 15 microseconds, and learns up to 64 rows
     again where an alarm begins.
 
@@ -103,6 +108,9 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         self._model = SeqDDCRP(temper=False, decay=("exponential", 8.0)) if model is None else model
         self._alarm = Alarm(rate, average, per=per)
         self._reference: Reference | None = None
+        # evidence of several rows, with a reference; words have no forecasts
+        alone = average == 1 and not self._model._vectorizer.open
+        self._lasting = Lasting() if alone else None
         begun = min(self._model.warmup, FIRST_STAGE)
         if reference_after is not None:  # rows after which the model has begun
             self.reference_after = whole("reference_after", reference_after, begun)
@@ -113,13 +121,15 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
 
     def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
         """Learn one row; parameters and errors as for `SeqDDCRP.learn_one`."""
-        if self._model.verdicts:  # which need the row's label
+        if self._model.verdicts or self._reference is not None:  # which need label or row
             self.step_many([x], None if t is None else [t])
             return
         score, label = self._predicted(x, t)
         self._alarm.check_times(t)
         self._model.learn_one(x, t)
         at = None if t is None else [t]
+        if self._lasting is not None:
+            self._lasting.step(self._model._vectorizer.row(x, learn=False))
         self._judge(np.array([score]), None if label is None else [label], at)
         self._follow()
 
@@ -141,7 +151,8 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         due = self._rows_until_reference()
         if not self._waiting or due >= len(rows):
             return with_index(held, self._step(rows, t))
-        kept = deepcopy(self._model)  # in case the rows after the reference are refused
+        # in case the rows after the reference are refused
+        kept, rows_of_kept = deepcopy(self._model), self._lasting and self._lasting.copy()
         try:
             first = self._step(rows[:due], None if t is None else t[:due])
             try:
@@ -150,7 +161,7 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
                 raise error.after(due) from error
         except BaseException:
             vars(self._model).update(vars(kept))
-            self._reference = None
+            self._reference, self._lasting = None, rows_of_kept
             raise
         both = pa.Table.from_batches([first, rest]).combine_chunks()
         return with_index(held, both.to_batches()[0])
@@ -159,13 +170,14 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         """Judge and learn rows that all come before the reference is taken, or all after."""
         model, watch = self._model, _Watch(self)
         alarm = deepcopy(self._alarm) if len(rows) > 1 else self._alarm  # one is refused unjudged
+        lasting = self._lasting and self._lasting.copy()
         seen, model._watch = model.n_seen, watch
         try:
             out = model.step_many(rows, t)
         finally:
             model._watch = None
             if model.n_seen == seen:  # refused
-                self._alarm = alarm
+                self._alarm, self._lasting = alarm, lasting
         self._follow()
         judged = Alarms(*map(np.concatenate, zip(*watch.judged, strict=True)))
         times = {"time": out["time"]} if t is not None else {}
@@ -205,6 +217,8 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         self._reference = self._model.reference()
         self._model._keep_season()
         self._alarm = Alarm(self.rate, self.average, per=self.per)
+        if self._lasting is not None:
+            self._lasting.settle()
 
     @property
     def _waiting(self) -> bool:
@@ -232,12 +246,14 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         surprise, label = self._predicted(x, t)
         if math.isnan(surprise):
             return 0.0
+        if self._reference is not None and self._lasting is not None:
+            surprise += self._lasting.ahead(self._model._as_row(x, t)[0])
         return surprise if self._waiting else self._alarm.averaged(surprise, label)
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         """Return each column's contribution to a row's surprise; see `SeqDDCRP.explain_one`.
 
-        With a reference, of the surprise relative to it.
+        With a reference, of the surprise relative to it, without the evidence of earlier rows.
         """
         if self._reference is None:
             return self._model.explain_one(x, t)
@@ -290,7 +306,9 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         blobs = {"model": self._model.to_bytes(), "alarm": self._alarm.to_bytes()}
         if self._reference is not None:
             blobs["reference"] = self._reference.to_bytes()
-        arrays = {name: np.frombuffer(blob, np.uint8) for name, blob in blobs.items()}
+        arrays: dict[str, Any] = {n: np.frombuffer(blob, np.uint8) for n, blob in blobs.items()}
+        if self._lasting is not None:
+            arrays |= self._lasting.arrays()
         meta = {name: getattr(self, name) for name in ("rate", "average", "reference_after", "per")}
         return arrays, meta
 
@@ -300,6 +318,8 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         detector._alarm = Alarm.from_bytes(arrays["alarm"].tobytes())
         if "reference" in arrays:
             detector._reference = Reference.from_bytes(arrays["reference"].tobytes())
+        if detector._lasting is not None:
+            detector._lasting.restore(arrays, detector._model._vectorizer.n_features)
         return detector
 
 
@@ -329,6 +349,9 @@ class _Watch:
         else:
             reference.past = self._past
             scores = reference._score_rows(rows)
+        before = of._lasting and of._lasting.copy()
+        if of._lasting is not None:
+            scores = scores + of._lasting.step(X)  # zeros without a reference
         judged = of._judge(scores, out[:, LABEL].astype(np.int64), t, out[:, SETTLED])
         self.judged.append(judged)
         self.why += [None] * len(X)
@@ -342,5 +365,7 @@ class _Watch:
                 _, past = reference._likelihood.prepare(rows[:i], self._past)
                 found = reference._explain_row(rows[i], past if i else self._past)
             names = of._model._feature_names()
-            why = of._model._in_words(names, X[i], rows[i], found).why
-            self.why[i - len(X)] = why or None
+            told = of._model._in_words(names, X[i], rows[i], found)
+            most = told.parts[0].excess if told.parts else 0.0
+            lasts = before.words(names, X[:i], most) if before else []
+            self.why[i - len(X)] = "; ".join(filter(None, [*lasts, told.why])) or None

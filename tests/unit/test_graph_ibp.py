@@ -2,15 +2,22 @@
 
 import math
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
+from scipy.special import betaln
 
 from streamddcrp.data.graphs import from_parents
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import LinearGaussian
-from streamddcrp.models.features.graph_ibp import intensity, log_prior, sample_graph_ibp, total
+from streamddcrp.models.features.graph_ibp import (
+    intensity,
+    log_chance,
+    log_prior,
+    sample_graph_ibp,
+    total,
+)
 from tests.oracles.feature_histories import (
     cliques_and_separators,
     evidence,
@@ -69,6 +76,35 @@ def test_gibbs_samples_the_posterior(name):
     assert (np.abs(shared.mean(axis=0) - exact) < 4.0 * error + 0.01).all()
 
 
+def test_a_finite_number_of_features():
+    """All owners of two features by enumeration; the prior is beta-Bernoulli in every clique."""
+    parents, K, alpha = KITE, 2, 1.5
+    graph, n, each = from_parents(parents), len(parents), alpha / K
+    sets = np.array(list(product([False, True], repeat=n)))
+    chance = np.exp([log_chance(graph, each, owners) for owners in sets])
+    assert chance.sum() == pytest.approx(1.0, rel=1e-12)
+    for clique in cliques_and_separators(parents)[0]:
+        m = sets[:, sorted(clique)].sum(axis=1)
+        for g in range(len(clique) + 1):
+            log_p = betaln(g + each, len(clique) - g + 1.0) - betaln(each, 1.0)
+            assert chance[m == g].sum() == pytest.approx(
+                math.comb(len(clique), g) * math.exp(log_p), rel=1e-12
+            )
+    X = 1.2 * np.random.default_rng(1).normal(size=(n, 2))
+    family = LinearGaussian(0.8, 1.0)
+    weight, shared = 0.0, np.zeros((n, n))
+    for (a, p), (b, q) in product(zip(sets, chance, strict=True), repeat=2):
+        Z = np.column_stack([a, b]).astype(float)
+        w = p * q * math.exp(log_marginal(family, Z, X))
+        weight, shared = weight + w, shared + w * Z @ Z.T
+    samples = sample_graph_ibp(X, family, graph=parents, alpha=alpha, n_features=K, n_sweeps=500)
+    found = np.array([Z.astype(float) @ Z.T for Z in samples.features])
+    batches = found.reshape(40, len(found) // 40, n, n).mean(axis=1)
+    error = batches.std(axis=0) / math.sqrt(40)
+    assert (np.abs(found.mean(axis=0) - shared / weight) < 4.0 * error + 1e-3).all()
+    assert samples.n_features.max() <= K
+
+
 def test_unknown_noise_mass_and_ratio():
     rng = np.random.default_rng(0)
     Z = np.zeros((40, 2))
@@ -99,6 +135,8 @@ def test_bad_graphs(graph, error, message):
 
 
 def test_bad_options():
+    with pytest.raises(ConfigError, match="alpha must be a number"):
+        sample_graph_ibp(np.zeros((3, 2)), graph=1, n_features=2)
     with pytest.raises(ConfigError, match="burn_in"):
         sample_graph_ibp(np.zeros((4, 2)), graph=1, n_sweeps=10, burn_in=-1)
     with pytest.raises(ConfigError, match="likelihood"):

@@ -7,7 +7,13 @@ import pytest
 
 from streamddcrp.data.graphs import from_parents
 from streamddcrp.likelihoods import LinearGaussian
-from streamddcrp.models.features.graph_ibp import flat, move_features
+from streamddcrp.models.features.graph_ibp import (
+    _combine,
+    _merge_or_split,
+    _rate,
+    flat,
+    move_features,
+)
 from streamddcrp.models.features.kernels.graph_ibp import sweep
 from tests.oracles.feature_histories import intensities, window
 
@@ -60,11 +66,12 @@ def test_geweke(parents, known, moves):
         room = np.zeros((N, MOST), np.bool_)
         room[:, : Z.shape[1]] = Z
         n_owners = room.sum(axis=0)
-        sweep(X, room, n_owners, arrays, ALPHA, (RATIO, shape, rate), 0, number)
+        sweep(X, room, n_owners, arrays, (ALPHA, 0.0), (RATIO, shape, rate), 0, number)
         Z = room[:, n_owners > 0]
         if moves:
             density = partial(log_likelihood, family, X)
-            Z = move_features(Z, graph, ALPHA, density, rng, MOST)
+            rate_of = partial(_rate, graph, ALPHA)
+            Z = move_features(Z, rate_of, (_combine, _merge_or_split), density, rng)
         X = drawn_rows(Z, shape, rate, rng)
         turns.append(statistics(Z, X))
     forward, turns = np.array(forward), np.array(turns)

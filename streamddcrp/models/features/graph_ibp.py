@@ -18,13 +18,14 @@ from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.models.features.engine import cooling
 from streamddcrp.models.features.kernels.graph_ibp import sweep
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import positive
+from streamddcrp.validation import positive, whole
 
 MOST_FEATURES = 64
 ROUNDS = 4  # of proposals in a sweep; a fixed number, or the moves would not be reversible
 Features = NDArray[np.bool_]
 Proposal = tuple[Features, float] | None  # with the log ratio of priors and of proposals
 Rate = Callable[[Features], float]  # log of the expected number of features with owners
+Move = Callable[[Features, Rate, np.random.Generator], Proposal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def sample_graph_ibp(
     *,
     graph: DecomposableGraph | Sequence[Iterable[int]] | int,
     alpha: float | None = None,
+    n_features: int | None = None,
     n_chains: int = 4,
     n_sweeps: int = 1000,
     burn_in: int = 200,
@@ -79,6 +81,10 @@ def sample_graph_ibp(
         One of `decomposable` from its edges, the parents of each item, or the order of a window.
     alpha : float, optional
         Default: drawn, from a Gamma(1, 1) prior.
+    n_features : int, optional
+        K: a beta-Bernoulli prior of so many features, of which every item has each with a
+        probability from Beta(alpha / K, 1), in place of the Indian buffet. Needs a number as
+        ``alpha``. Owners need not be connected. Draws leave features without owners out.
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`.
 
@@ -105,11 +111,14 @@ def sample_graph_ibp(
     """
     plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
     rows, graph = _checked(X, graph, alpha)
+    if n_features is not None and alpha is None:
+        raise ConfigError("alpha must be a number where n_features is one")
+    most = 0 if n_features is None else whole("n_features", n_features, 1, MOST_FEATURES)
     family = LinearGaussian() if isinstance(likelihood, str) else likelihood
     if isinstance(likelihood, str) and likelihood != "auto":
         raise ConfigError(f"likelihood must be 'auto' or a LinearGaussian, got {likelihood!r}")
     drawn = plan.run(
-        lambda rng: _Chain(rows, graph, family, alpha, plan.burn_in // 2, rng),
+        lambda rng: _Chain(rows, graph, family, (alpha, most), plan.burn_in // 2, rng),
         seed,
         progress=progress,
     )
@@ -122,13 +131,15 @@ class _Chain:
 
     def __init__(
         self, rows: FloatArray, graph: DecomposableGraph, family: LinearGaussian,
-        alpha: float | None, n_cooled: int, rng: np.random.Generator,
+        prior: tuple[float | None, int], n_cooled: int, rng: np.random.Generator,
     ) -> None:  # fmt: skip
+        alpha, K = prior
         self.rows, self.graph, self.family, self.rng = rows, graph, family, rng
         self.flat, self.expected, self.draws_mass = flat(graph), total(graph), alpha is None
-        self.Z = np.zeros((len(rows), MOST_FEATURES), np.bool_)
-        self.n_owners = np.zeros(MOST_FEATURES, np.int64)
+        self.Z = np.zeros((len(rows), K or MOST_FEATURES), np.bool_)
+        self.n_owners = np.zeros(K or MOST_FEATURES, np.int64)
         self.mass = 1.0 if alpha is None else alpha
+        self.each = self.mass / K if K else 0.0  # of a finite number of features
         self.ratio = family.ratios[len(family.ratios) // 2]
         self.seed, self.number = int(rng.integers(1 << 62)), 0
         self.cooled = (np.empty(0),) * 2 if family.known else cooling(family, rows, n_cooled)
@@ -140,10 +151,15 @@ class _Chain:
         if at < len(self.cooled[0]):  # features of much noise first, then the remainder's
             now = replace(now, noise_shape=self.cooled[0][at], noise_rate=self.cooled[1][at])
         noise = self.ratio, now.shape, now.rate
-        sweep(self.rows, self.Z, self.n_owners, self.flat, self.mass, noise, self.seed, at)
+        prior = self.mass, self.each
+        sweep(self.rows, self.Z, self.n_owners, self.flat, prior, noise, self.seed, at)
+        rate = partial(_rate, self.graph, self.mass)
+        moves: tuple[Move, ...] = (_combine, _merge_or_split)
+        if self.each:
+            rate, moves = partial(log_chance, self.graph, self.each), (_combine,)
         used = move_features(
-            self.used, self.graph, self.mass,
-            partial(_log_marginal, now, self.rows, self.ratio), self.rng, MOST_FEATURES,
+            self.Z.copy() if self.each else self.used, rate, moves,
+            partial(_log_marginal, now, self.rows, self.ratio), self.rng,
         )  # fmt: skip
         K = used.shape[1]
         self.Z[:], self.n_owners[:] = False, 0
@@ -164,7 +180,11 @@ class _Chain:
         """Return log joint, features, their number, mass, and ratio."""
         used = self.used
         order = np.argsort(used.argmax(axis=0), kind="stable")
-        joint = self.log_likelihood + log_prior(self.graph, used, self.mass)
+        if self.each:
+            prior = sum(log_chance(self.graph, self.each, column) for column in self.Z.T)
+        else:
+            prior = log_prior(self.graph, used, self.mass)
+        joint = self.log_likelihood + prior
         return joint, used[:, order], len(order), self.mass, self.ratio
 
 
@@ -191,11 +211,10 @@ def _log_marginal(family: LinearGaussian, X: FloatArray, ratio: float, Z: Featur
 
 def move_features(
     Z: Features,
-    graph: DecomposableGraph,
-    alpha: float,
+    rate: Rate,
+    moves: Sequence[Move],
     log_likelihood: Callable[[Features], float],
     rng: np.random.Generator,
-    most: int,
 ) -> Features:
     """Propose to combine two features, and to merge two or split one; return the new Z.
 
@@ -204,18 +223,18 @@ def move_features(
     Notes
     -----
     The target is the prior of labelled columns, ``prod_k alpha lambda(h_k) / K!``, times the
-    likelihood.
+    likelihood; of a finite number of features ``prod_k p(h_k)``, whose number no move changes.
 
     * Combine: the owners of feature a become those with exactly one of a and c. Its own inverse.
     * Merge: one of the P pairs whose first ends before the second begins becomes one feature with n
       owners; split: one of the K' features is cut at one of its n - 1 places. The ratio of the
       proposals is ``P / (K' (n - 1))``; that of the K! cancels with the places a column may go.
     """
-    log_p, rate = log_likelihood(Z), partial(_rate, graph, alpha)
+    log_p = log_likelihood(Z)
     for _ in range(ROUNDS):
-        for propose in (_combine, _merge_or_split):
+        for propose in moves:
             proposed = propose(Z, rate, rng)
-            if proposed is None or proposed[0].shape[1] > most:
+            if proposed is None or proposed[0].shape[1] > MOST_FEATURES:
                 continue
             new, log_ratio = proposed
             log_new = log_likelihood(new)
@@ -285,6 +304,18 @@ def _rate(graph: DecomposableGraph, alpha: float, owners: Features) -> float:
         return -math.inf
     rate = alpha * intensity(graph, np.flatnonzero(owners).tolist())
     return math.log(rate) if rate > 0.0 else -math.inf
+
+
+def log_chance(graph: DecomposableGraph, each: float, owners: Features) -> float:
+    """Log probability of the owners of one of K features, ``each`` alpha / K.
+
+    An item of q - 1 parents, m of them owners, is one with probability (m + each) / (q + each).
+    """
+    log_p = 0.0
+    for k in graph.order.tolist():
+        q, m = 1 + len(graph.parents[k]), sum(bool(owners[j]) for j in graph.parents[k])
+        log_p += math.log((m + each if owners[k] else q - m) / (q + each))
+    return log_p
 
 
 def total(graph: DecomposableGraph) -> float:

@@ -12,21 +12,23 @@ MOST_OWN = 8  # features of a single item
 
 
 @kernel
-def sweep(X, Z, n_owners, graph, alpha, noise, seed, number):
+def sweep(X, Z, n_owners, graph, prior, noise, seed, number):
     """Resample the features of every item in order, ``Z`` (N, K); ``graph``: see `flat`.
 
-    ``noise``: variance over that of loadings; shape, 0 if it is known, and rate.
+    ``prior``: alpha, and alpha / K where all K columns are features, else 0. ``noise``: variance
+    over that of loadings; shape, 0 if it is known, and rate.
     """
     N, D = X.shape
     K = Z.shape[1]
     ratio, shape, rate = noise
+    alpha, each = prior
     cov, mean = np.zeros((K, K)), np.zeros((K, D))
     slots, on = np.zeros(K, np.int64), np.zeros(K, np.int64)
     v, e, odds = np.zeros(K), np.zeros(D), np.zeros(K)
     weight, seen, todo = np.zeros(MOST_OWN + 1), np.zeros(N, np.bool_), np.zeros(N, np.int64)
     n_slots = 0
     for k in range(K):
-        if n_owners[k] > 0:
+        if n_owners[k] > 0 or each > 0.0:
             gauss.begin_feature(cov, mean, slots, n_slots, k, ratio)
             slots[n_slots] = k
             n_slots += 1
@@ -39,11 +41,11 @@ def sweep(X, Z, n_owners, graph, alpha, noise, seed, number):
     for i in range(N):
         n_on, n_own, n_slots = 0, 0, 0
         for k in range(K):
-            if Z[i, k] and n_owners[k] == 1:
+            if each == 0.0 and Z[i, k] and n_owners[k] == 1:
                 n_own += 1
                 Z[i, k] = False
                 n_owners[k] = 0
-            elif n_owners[k] > 0:
+            elif each > 0.0 or n_owners[k] > 0:
                 slots[n_slots] = k
                 n_slots += 1
                 if Z[i, k]:
@@ -58,7 +60,7 @@ def sweep(X, Z, n_owners, graph, alpha, noise, seed, number):
         # one feature after another, with the item's own ones unchanged
         for a in range(n_slots):
             k = slots[a]
-            odds[k] = _log_odds(Z, i, k, graph, seen, todo)
+            odds[k] = _log_odds(Z, i, k, graph, each, seen, todo)
             if odds[k] == np.inf:
                 continue
             if odds[k] == -np.inf:
@@ -140,14 +142,14 @@ def _alone(i, graph):
 
 
 @inner
-def _log_odds(Z, i, k, graph, seen, todo):
+def _log_odds(Z, i, k, graph, each, seen, todo):
     """Log prior odds that item i has feature k; inf if it must, -inf if it cannot."""
     near_at, near, set_at, touches = graph.near_at, graph.near, graph.set_at, False
     for j in range(near_at[i], near_at[i + 1]):
         touches |= Z[near[j], k]
-    if not touches:
+    if each == 0.0 and not touches:
         return -np.inf
-    if Z[i, k] and not _connected_without(Z, i, k, near_at, near, seen, todo):
+    if each == 0.0 and Z[i, k] and not _connected_without(Z, i, k, near_at, near, seen, todo):
         return np.inf
     value = 0.0
     for h in range(graph.holder_at[i], graph.holder_at[i + 1]):
@@ -157,7 +159,8 @@ def _log_odds(Z, i, k, graph, seen, todo):
         for m in range(set_at[s], set_at[s + 1]):
             if graph.sets[m] != i and Z[graph.sets[m], k]:
                 n += 1
-        value += graph.signs[s] * (math.log(max(n, 1)) - math.log(size - n))
+        owners = n + each if each > 0.0 else max(n, 1)
+        value += graph.signs[s] * (math.log(owners) - math.log(size - n))
     return value
 
 
