@@ -7,20 +7,20 @@ first 1,000 rows; rows to 1,500 set thresholds, and rows to 2,000 count false al
 that swings may diverge, as in seed 1, to 1e70 times what is usual.
 
 PCA: T² and SPE of as many components as hold 0.9 of the variance, each by its 0.995 quantile.
-Scores: mean surprise of ``rows`` rows to a reference, by its 0.99 quantile; and alarms at a rate.
+A detector with a reference of the first rows: its score by the 0.99 quantile, and its alarms.
+Other plants are in `benchmarks.fault_plants`.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.fault_plants import PLANTS
 from benchmarks.machine import machine, markdown
 from benchmarks.reasons import links
-from streamddcrp import RegimeAnomalyDetector, SeqDDCRP
+from streamddcrp import RegimeAnomalyDetector
 
 FloatArray = NDArray[np.float64]
 KINDS = (
@@ -114,52 +114,52 @@ def by_pca(X: FloatArray, rows: int) -> FloatArray:
     return np.any([one > np.quantile(one[LEARNED:SET], 0.995) for one in judged], axis=0)
 
 
-def surprise(X: FloatArray) -> FloatArray:
-    """Return the surprise of rows after the first ones to what was learned of these."""
-    detector = RegimeAnomalyDetector(SeqDDCRP())
-    detector.learn_many(X[:LEARNED])
-    detector.take_reference()
-    return np.append(np.zeros(LEARNED), np.asarray(detector.step_many(X[LEARNED:])["score"]))
+def judged(X: FloatArray, column: int = -1) -> tuple[dict[str, FloatArray], int | None]:
+    """Return which rows each method calls faulty, and the place of ``column`` in the first alarm.
 
-
-def by_alarm(X: FloatArray, **options: Any) -> FloatArray:
-    """Return which rows are in alarm."""
-    return np.asarray(RegimeAnomalyDetector(**options).step_many(X)["alarm"])
-
-
-def judged(X: FloatArray) -> dict[str, FloatArray]:
-    """Return which rows each method calls faulty."""
-    found, scores = {}, surprise(X)
-    for rows in (1, 20):
-        said = "rows" if rows == 1 else f"means of {rows}"
-        found[f"PCA, {said}"] = by_pca(X, rows)
-        mean = means(scores, rows)
-        found[f"reference, {said}"] = mean > np.quantile(mean[LEARNED + rows : SET], 0.99)
-    found["alarms, default"] = by_alarm(X)
-    found["alarms, reference"] = by_alarm(X, average=20, reference_after=LEARNED)
-    return found
+    That is 3 if it is not among the first three, and None without an alarm after the fault.
+    """
+    found = {f"PCA, means of {rows}": by_pca(X, rows) for rows in (1, 20)}
+    out = RegimeAnomalyDetector(reference_after=LEARNED).step_many(X)
+    score = np.asarray(out["score"])
+    found["score to a reference"] = score > np.quantile(score[LEARNED:SET], 0.99)
+    found["alarms, reference"] = np.asarray(out["alarm"])
+    why = [text for text in out["why"].to_pylist()[USUAL:] if text]
+    said = list(dict.fromkeys(part.split(" ")[0] for part in why[0].split("; "))) if why else []
+    place = said.index(str(column)) if str(column) in said[:3] else 3
+    return found, place if why else None
 
 
 @click.command("faults", help=__doc__)
+@click.option("--plant", type=click.Choice(["process", *PLANTS]), default="process")
 @click.option("--seeds", default=1, show_default=True, help="Of each kind.")
 @click.option("--first", default=0, show_default=True)
-def main(seeds: int, first: int) -> None:
+def main(plant: str, seeds: int, first: int) -> None:
     """Compare methods on faults of all kinds."""
     click.echo(machine())
     found: dict[str, list[FloatArray]] = {}
+    kinds = KINDS if plant == "process" else PLANTS[plant][1]
+    places, steps = [], 0
     for seed in range(first, first + seeds):
-        for kind in range(len(KINDS)):
-            for name, told in judged(process(seed, kind)[0]).items():
-                found.setdefault(name, []).append(told)
-    rows, kinds = [], []
-    for name, told in found.items():
-        alarm = np.array(told)
+        for kind in range(len(kinds)):
+            if plant == "process":
+                X, column = process(seed, kind)
+            else:
+                X, column = PLANTS[plant][0](seed, kind, USUAL + FAULTY, USUAL)
+            told, place = judged(X, column)
+            for name, rows in told.items():
+                found.setdefault(name, []).append(rows)
+            steps += column >= 0
+            places += [place] if column >= 0 and place is not None else []
+    table, of_kinds = [], []
+    for name, told_rows in found.items():
+        alarm = np.array(told_rows)
         false, right = alarm[:, SET:USUAL], alarm[:, USUAL:]
         heard = [f"{right[:, :n].any(axis=1).mean():.2f}" for n in (20, 100)]
-        began = (false[:, 1:] & ~false[:, :-1]).sum(axis=1).mean()
-        rows.append([name, f"{false.mean():.4f}", f"{began:.2f}", f"{right.mean():.3f}", *heard])
-        kinds.append([f"{right[i :: len(KINDS)].mean():.2f}" for i in range(len(KINDS))])
-    head = ["method", "false rows", "false beginnings", "faulty rows", "within 20", "within 100"]
-    click.echo(markdown(head, rows))
-    table = [[kind, *of] for kind, *of in zip(KINDS, *kinds, strict=True)]
-    click.echo(markdown(["faulty rows", *found], table))
+        table.append([name, f"{false.mean():.4f}", f"{right.mean():.3f}", *heard])
+        of_kinds.append([f"{right[i :: len(kinds)].mean():.2f}" for i in range(len(kinds))])
+    click.echo(markdown(["method", "false rows", "faulty rows", "within 20", "within 100"], table))
+    rows_of = [[kind, *of] for kind, *of in zip(kinds, *of_kinds, strict=True)]
+    click.echo(markdown(["faulty rows", *found], rows_of))
+    named = sum(place < 3 for place in places)
+    click.echo(f"steps in a column: {steps}, alarms {len(places)}, named among three {named}")

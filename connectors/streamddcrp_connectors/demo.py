@@ -62,8 +62,8 @@ def _demo(folder: Path) -> int:
     click.echo(f"Picture: {paths[0]} (and .svg). These words: {paths[2]}.")
     click.echo(f"To read in a browser, with tables: {paths[3]}")
     click.echo(
-        "Your own file: streamddcrp run FILE.csv --time COLUMN --sink found.parquet, then\n"
-        "streamddcrp report found.parquet --source FILE.csv --time COLUMN"
+        "Your own file: streamddcrp run FILE.csv --sink found.parquet, then\n"
+        "streamddcrp report found.parquet --source FILE.csv"
     )
     return 0
 

@@ -12,17 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from streamddcrp.compilation import entry
-from streamddcrp.records import (
-    FINITE,
-    REAL,
-    VALUE,
-    WEIGHT,
-    Within,
-    check,
-    check_one,
-    empty,
-    refuse_if,
-)
+from streamddcrp.records import FINITE, VALUE, WEIGHT, Within, check, check_one, empty, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 ROWS = 1000  # last rows, from which is learned what is usual
@@ -40,7 +30,7 @@ _PLACES = 4  # marginal and conditional innovations over few rows, then over man
 class _Usual(NamedTuple):
     """What is usual of D columns, and how they moved lately."""
 
-    center: Annotated[FloatArray, "D", REAL]
+    center: Annotated[FloatArray, "D", FINITE]
     scale: Annotated[FloatArray, "D", 1.0, WEIGHT]
     slopes: Annotated[FloatArray, "D D", FINITE]  # of a column on all of the row before
     noise: Annotated[FloatArray, "D", 1.0, WEIGHT]  # of innovations
@@ -52,7 +42,7 @@ class _Usual(NamedTuple):
     recent: Annotated[FloatArray, f"2 {LONG} E", 1.0, WEIGHT]  # squares of the last rows
     turn: Annotated[IntArray, "1", Within(0, LONG - 1)]  # place of the next row among them
     square: Annotated[FloatArray, f"{_PLACES} E", 1.0, WEIGHT]  # their averages
-    last: Annotated[FloatArray, "D", REAL]  # the last row
+    last: Annotated[FloatArray, "D", FINITE]  # the last row
 
 
 _MOVING = "recent", "turn", "square", "last"
