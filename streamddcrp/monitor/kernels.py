@@ -348,8 +348,8 @@ def _is_news(born, rare, pooled):
 
 
 @kernel
-def _added_up(rate, born, rare, n, label, score, usual, pooled):
-    """Return a score plus the excesses of earlier rows, by Page's rule.
+def _added_up(rate, born, rare, n, label, excess, pooled):
+    """Return a row's excess plus those of earlier rows, by Page's rule.
 
     With e a row's excess over its expected score, at most `FAR`, the total is T = max(T + e - k,
     0), where k is `USUAL_EXCESS`. Rows of a new regime would all have surprised like its first one
@@ -357,13 +357,13 @@ def _added_up(rate, born, rare, n, label, score, usual, pooled):
     as new until it is usual. ``n`` is the number of the key's scores. With many keys, a new regime
     that raised no alarm was usual, and its rows are forgotten.
     """
-    if _note(rate, born, rare, n, label, score - usual, pooled):
-        score = max(score, usual + born[EXCESS])
+    if _note(rate, born, rare, n, label, excess, pooled):
+        excess = max(excess, born[EXCESS])
     if pooled and born[SINCE] == NEWBORN:  # it was usual
         born[TOTAL] = 0.0
     before = born[TOTAL]
-    born[TOTAL] = max(before + min(score - usual, FAR) - USUAL_EXCESS, 0.0)
-    return score + before
+    born[TOTAL] = max(before + min(excess, FAR) - USUAL_EXCESS, 0.0)
+    return before + excess
 
 
 @kernel
@@ -399,10 +399,10 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         if crowd != born[CROWD]:
             born[CROWD], born[BEST] = crowd, 0.0
         mean = mean_of(recent, counts, scores[i])
-        judged = mean
+        excess = mean - usual
         if len(labels):
-            judged = _added_up(rate, born, rare, counts[N_SCORES], labels[i], mean, usual, pooled)
-        out.score[i] = judged
+            excess = _added_up(rate, born, rare, counts[N_SCORES], labels[i], excess, pooled)
+        out.score[i] = usual + excess if len(labels) else mean
         recent[counts[N_SCORES] % k] = scores[i]
         counts[N_SCORES] += 1
         if counts[N_SCORES] < k:
@@ -416,7 +416,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
             at = int(born[AT])
             _follow(rare[at], LEVEL, mean, rare[at, ROWS])
         verdict = verdicts[i] if len(verdicts) else 0
-        above = verdict == FAULT or (judged - usual > limit and verdict != PLANNED)
+        above = verdict == FAULT or (excess > limit and verdict != PLANNED)
         out.alarm[i] = above
         if above or verdict > 0:
             born[TOTAL] = 0.0
@@ -448,7 +448,6 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
                 _follow_runs(born, fleet.level, counts[N_SCORES], min(mean - usual + carried, FAR))
         if pooled or len(labels):
             _follow(own.level, who, min(mean, usual + cap), counts[N_SCORES])
-        excess = judged - usual
         if born[PEAK] > 0.0:
             excess = max(excess, born[PEAK])
         n = counts[N_SCORES]
