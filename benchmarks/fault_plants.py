@@ -1,6 +1,6 @@
 """Three more processes with faults, unlike the one of `benchmarks.faults`, for judging only.
 
-Each returns ``rows`` rows, of which those from ``at`` on have a fault, and the column whose step
+Each returns ``rows`` rows, with a fault from row ``at`` on, and the column whose step
 causes it, or -1.
 """
 

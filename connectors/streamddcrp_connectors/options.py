@@ -28,11 +28,16 @@ def names_out(names: Sequence[str]) -> str:
     return text.getvalue()
 
 
+def in_json(when: float, level: str, message: str) -> str:
+    """Return a line of the log as a JSON object; ``when`` in seconds since 1970."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(when))
+    return json.dumps({"time": stamp, "level": level, "message": message})
+
+
 def say(line: str, form: str = "text", level: str = "INFO") -> None:
     """Print a line on standard error, for ``--log-format json`` as an object."""
     if form == "json":
-        said = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "level": level, "message": line}
-        click.echo(json.dumps(said), err=True)
+        click.echo(in_json(time.time(), level, line), err=True)
     else:
         click.echo(f"streamddcrp: {line}", err=True)
 

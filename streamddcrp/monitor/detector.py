@@ -80,9 +80,8 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
     Notes
     -----
     The model's cost plus about 1 microsecond a row, 11 with 40 columns and a reference; row by row,
-    twice the model's cost. For reasons
-    `step_many` stores the state every 64 rows, in about 15 microseconds, and learns up to 64 rows
-    again where an alarm begins.
+    twice the model's cost. For reasons `step_many` stores the state every 64 rows, in about 15
+    microseconds, and learns up to 64 rows again where an alarm begins.
 
     Examples
     --------

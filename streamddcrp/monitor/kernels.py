@@ -80,7 +80,7 @@ OF_ALL = 0  # mean score
 N_ALL = 1  # rows
 SIGN = 2  # mean sign of excesses, ..
 LAG = 3  # .. and of the product of those of consecutive rows
-N_SIGNS = 4  # rows in these two, of which `FLEET_STEADY` count at most
+N_SIGNS = 4  # rows in these two; at most `FLEET_STEADY` count
 N_LEVEL = 5
 FLEET_STEADY = 1e5
 OWN_RUNS = 50.0  # rows as which the mean of all keys counts in that of one
@@ -179,9 +179,18 @@ def rate_at(pace, t):
 def usual_of(own, fleet, who):
     """Return the expected score of a key's next row, before it is seen.
 
+    With many keys, it is higher after a surprising row if those come in runs.
+    """
+    return _level_of(own, fleet, who) + _carried(own.born[who], fleet.level)
+
+
+@kernel
+def _level_of(own, fleet, who):
+    """Return the usual score of a key.
+
     With labels it is the mean over the last row's regime once that has `LONG` rows; before, it is
     blended with the mean over all rows of the key. The latter includes the mean of all keys as one
-    extra row. With many keys, it is higher after a surprising row if those come in runs.
+    extra row.
     """
     born, rare, n = own.born[who], own.rare[who], min(own.counts[who, N_SCORES], STEADY)
     level = (fleet.level[OF_ALL] + n * own.level[who]) / (n + 1.0)
@@ -189,7 +198,7 @@ def usual_of(own, fleet, who):
         return level if fleet.top.shape[0] > 0 else 0.0
     at = int(born[AT])
     rows = min(rare[at, ROWS], LONG)
-    return ((LONG - rows) * level + rows * rare[at, LEVEL]) / LONG + _carried(born, fleet.level)
+    return ((LONG - rows) * level + rows * rare[at, LEVEL]) / LONG
 
 
 @kernel
@@ -384,8 +393,8 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         born, rare = own.born[who], own.rare[who]
         if pace[PERIOD] > 0.0:
             rate = rate_at(pace, t[i])
-        usual = usual_of(own, fleet, who)
         carried = _carried(born, fleet.level)
+        usual = _level_of(own, fleet, who) + carried
         limit, room, best, judge = limit_of(rate, own, fleet, who, largest)
         if born[JUDGE] != judge + 1:  # one crowd must judge a sum
             born[JUDGE] = judge + 1

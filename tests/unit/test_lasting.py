@@ -11,7 +11,7 @@ N, D = 400, 3
 
 
 def rows(seed=0, n=700):
-    """Slow columns, of which the last follows the first."""
+    """Slow columns; the last one follows the first."""
     rng = np.random.default_rng(seed)
     X, push = np.zeros((n, D)), rng.normal(size=(n, D))
     for t in range(1, n):

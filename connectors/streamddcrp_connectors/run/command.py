@@ -1,6 +1,5 @@
 """What ``streamddcrp run`` does: put the parts together, and report what went wrong."""
 
-import json
 import logging
 import signal
 import sys
@@ -15,7 +14,7 @@ from tqdm import tqdm
 
 from streamddcrp.data.clock import Wanted
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp_connectors.options import INTERRUPTED, REFUSED, say
+from streamddcrp_connectors.options import INTERRUPTED, REFUSED, in_json, say
 from streamddcrp_connectors.request import Look, Request
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.check import ROWS, check, refuse_once
@@ -224,9 +223,7 @@ class _Json(logging.Formatter):
     """A JSON object for each record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        when = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
-        said = {"time": when, "level": record.levelname, "message": record.getMessage()}
-        return json.dumps(said)
+        return in_json(record.created, record.levelname, record.getMessage())
 
 
 @contextmanager

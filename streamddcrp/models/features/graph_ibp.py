@@ -82,9 +82,9 @@ def sample_graph_ibp(
     alpha : float, optional
         Default: drawn, from a Gamma(1, 1) prior.
     n_features : int, optional
-        K: a beta-Bernoulli prior of so many features, of which every item has each with a
-        probability from Beta(alpha / K, 1), in place of the Indian buffet. Needs a number as
-        ``alpha``. Owners need not be connected. Draws leave features without owners out.
+        K, for a beta-Bernoulli prior in place of the Indian buffet: an item has each of the K
+        features with a probability from Beta(alpha / K, 1). Needs a number as ``alpha``. Owners
+        need not be connected. Draws leave features without owners out.
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`.
 

@@ -28,7 +28,7 @@ ROUNDING = 2.0**-52  # of a rate: an extreme row takes nearly all of it along
 MOST_FEATURES = 63  # per particle, including the baseline
 MOST_NEW = 12  # new features of a row
 MOST_ENUMERATED = 8  # features of an arrival whose subsets are all weighed
-MOST_TOGETHER = 3
+MOST_TOGETHER = 3  # features of a past row resampled jointly
 
 # purposes of random numbers
 FEW, ALL, MERGE, ROW, CHOICE, IMPUTE, PROPOSAL, SUBSET, SCALE, RESCALE = range(10)
