@@ -95,7 +95,7 @@ class Engine:
     def step(
         self, X: FloatArray, t: FloatArray, keep: Callable[[], None] | None = None
     ) -> FloatArray:
-        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 7).
+        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 10).
 
         ``keep``: called before later rows may overwrite events, and at the end.
         """
@@ -119,7 +119,7 @@ class Engine:
         return out
 
     def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
-        """Predict a checked row (D,); return predictions (7,) and probabilities by column."""
+        """Predict a checked row (D,); return predictions (10,) and probabilities by column."""
         config, state = self._for_width(len(x))
         rows, _ = self.likelihood.prepare(x[None], self.past)
         time = self.in_time(np.array([t]))
@@ -246,7 +246,7 @@ class Alone:
     Does the work of `Engine.step` and `Engine.predict`, skipping what is unchanged since the
     previous row: the number of columns, the types and addresses of all arrays, and the row itself
     if it was predicted before. ``values, t``: the current input row, also as an array ``row``;
-    ``answer``: its prediction, 9 floats.
+    ``answer``: its prediction, 10 floats.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -256,8 +256,8 @@ class Alone:
         self._form = f"{engine.n_features}d"
         self._X, self._time = np.zeros((1, engine.n_features)), np.empty(1)
         self.row, self._place = self._X[0], self._X.data
-        self._out = np.empty((1, layout.N_COLUMNS))
-        self._rows, self._row, self._out_row = self._X, self._X[0], self._out[0]
+        self.out = np.empty((1, layout.N_COLUMNS))
+        self._rows, self._row, self._out_row = self._X, self._X[0], self.out[0]
         self.answer: Any = memoryview(self._out_row)
         self._slopes = engine.likelihood.log_slopes(self._X)
         rows, _ = engine.likelihood.prepare(self._X)
@@ -304,9 +304,9 @@ class Alone:
         engine, learn, counts = self.engine, self._learn, self._counts
         self._time[0] = engine.in_time(self.t)
         seen, made, w = counts[layout.N_SEEN], counts[layout.N_EVENTS], counts[layout.N_ROWS]
-        if learn is None or not learn(self._rows, self._time, _NOTHING, 0, self._out):
+        if learn is None or not learn(self._rows, self._time, _NOTHING, 0, self.out):
             config, state = engine.config, engine.state
-            engine.state = run(config, state, self._rows, self._time, _NOTHING, self._out)
+            engine.state = run(config, state, self._rows, self._time, _NOTHING, self.out)
             self._learn = entry_with(
                 step_rows, config, state.rows, state.groups, state.atoms, state.table, state.events,
                 state.counts, state.sums, state.scratch,
@@ -391,7 +391,7 @@ def run(
 ) -> State:  # fmt: skip
     """Predict and learn contiguous rows (N, D) at times (N,); return the state, perhaps larger.
 
-    ``out`` (N, 9): the predictions; the first ``done`` rows are already learned.
+    ``out`` (N, 10): the predictions; the first ``done`` rows are already learned.
     """
     while done < len(X):
         state, done = _run(config, state, X, t, given, out, done)
@@ -420,7 +420,7 @@ def predict_row(
 
     Returns
     -------
-    out : ndarray of float64, shape (7,)
+    out : ndarray of float64, shape (10,)
     probs : ndarray of float64, shape (K,)
         Probability of each live column; the remainder to 1 is a new table's.
     """

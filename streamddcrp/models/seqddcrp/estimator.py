@@ -40,8 +40,9 @@ from streamddcrp.likelihoods.auto import with_numbers
 from streamddcrp.models.seqddcrp.config import PRESETS
 from streamddcrp.models.seqddcrp.engine import Alone, Engine, by_table
 from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
-from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_SEEN, SETTLED
+from streamddcrp.models.seqddcrp.kernels.layout import FILTERED, N_COLUMNS, N_SEEN, SETTLED
 from streamddcrp.models.seqddcrp.recipe import Recipe
+from streamddcrp.models.seqddcrp.regimes import Regimes
 from streamddcrp.models.seqddcrp.views import TableViews
 from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.numerics import CALLER_GIVEN
@@ -58,7 +59,7 @@ _BLOCK = 1024  # rows between two checks for Ctrl-C
 CALENDAR = "calendar"  # by default, calendar seasons that the rows show
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
-    "_season", "_laws", "_numbers",
+    "_season", "_laws", "_numbers", "_regimes",
 )  # fmt: skip
 
 
@@ -258,7 +259,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._alone: Alone | None = None  # handles ordinary rows one by one
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # original column types, until the family is chosen
-        self._first_time = 0.0
+        self._first_time, self._regimes = 0.0, Regimes.over(0)
         self._net, self._marks, self._states, self._watch = [], {}, np.empty(0), None
         self._numbers: Numbers = Numbers()  # of states that lasted
 
@@ -396,10 +397,11 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         done, out = 0, []
         while self._early is not None and done < len(X):
             upto = min(len(X), done + self._rows_to_go(PIECE))
-            net = self._less_season(X, given, done, upto)
+            level, net = self._less_season(X, given, done, upto)
             learn = partial(self._early.take, self._stream, X[done:upto])
             learned = X[done:upto] if self._early.leads_raw else net
-            out.append(self._watched(self._stream, X[done:upto], learned, t[done:upto], learn, net))
+            rows, times = X[done:upto], t[done:upto]
+            out.append(self._watched(self._stream, rows, learned, times, learn, net, level))
             self._note_reasons()
             names = self._feature_names()
             other_season = self._finds_season()
@@ -438,24 +440,25 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
                 pause()
             b = min(a + _BLOCK, len(X))
             with undisturbed:
-                net = self._less_season(X, given, a, b)
+                level, net = self._less_season(X, given, a, b)
                 for i in range(a, b, piece):
                     if i > a:
                         pause()
                     z = min(i + piece, b)
-                    rows = net[i - a : z - a]
-                    out.append(self._watched(engine, X[i:z], rows, t[i:z], learn, rows))
+                    rows, own = net[i - a : z - a], level[i - a : z - a]
+                    out.append(self._watched(engine, X[i:z], rows, t[i:z], learn, rows, own))
         return out
 
     def _watched(
         self, engine: Engine | None, X: FloatArray, learned: FloatArray, t: FloatArray,
-        learn: Callable[[FloatArray, FloatArray], FloatArray], net: FloatArray,
+        learn: Callable[[FloatArray, FloatArray], FloatArray], net: FloatArray, level: FloatArray,
     ) -> FloatArray:  # fmt: skip
         """Let an engine learn up to 64 rows, and notify the watcher."""
         watch = self._watch
         if watch is not None:
             watch.begin(engine)
         out = learn(net, t)
+        self._regimes.step(level, out, self._n_learned)
         self._number(out)
         if watch is not None:
             watch.end(X, learned, t, out)
@@ -533,6 +536,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
     def _number_alone(self, alone: Alone) -> None:
         """Count the state of a row just learned alone."""
+        self._regimes.step(alone.row[None], alone.out, self._n_learned)
         if not self._numbers.stays(alone.answer[SETTLED]):
             self._number(np.array([alone.answer]))
 
@@ -551,6 +555,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
     def _begin(self, n_features: int) -> None:
         """Begin, at once if nothing must be learned from the first rows."""
+        self._regimes = Regimes.over(self._n_levels(n_features))
         waits_for_unit = self._clocked and self.time_unit is None
         if not self._is_given:
             least = 0 if self._season is None or self._by_clock else SEASON_ROWS
@@ -563,9 +568,14 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
                 self._family, n_features, opening, self._decay, self._origin
             )
 
+    def _n_levels(self, n_features: int) -> int:
+        """Return the number of columns with levels that regimes may share: 0 for words."""
+        words = isinstance(self._family, DirichletMultinomial)
+        return 0 if words or not self.recall else n_features
+
     def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: FloatArray) -> None:
         before = -1 if self._recent is None else self._recent.last_label
-        self._states = np.append(before, out[:, SETTLED])
+        self._states = np.append(before, out[:, FILTERED])
         super()._keep(X, t, given, out)
 
     def _said(self, out: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -611,6 +621,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             "stream": None,
             "numbers": self._numbers.state(),
         }
+        arrays |= self._regimes.kept()
         if self._marks:
             meta["marks"] = [[label, *mark] for label, mark in self._marks.items()]
         if self._season is not None and not self._season.is_over:
@@ -632,6 +643,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         D = self._vectorizer.n_features
         refuse_unless_plain(meta, numbers=("first_time",))
         self._numbers = Numbers.restored(meta["numbers"])
+        self._regimes = Regimes.resumed(arrays, self._n_levels(D), self._n_seen)
         for label, name, verdict in meta.get("marks", ()):
             self.mark(label, name, verdict)
         check_types(self._types, D)

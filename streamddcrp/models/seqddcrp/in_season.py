@@ -112,15 +112,18 @@ class InSeason:
         least += factors[1] - factors[0]
         return self._early.leads(self._recipe, rivals, names, self._origin, least)
 
-    def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
-        """Return rows a to b of a batch minus the prediction of their season and their past."""
+    def _less_season(
+        self, X: FloatArray, t: FloatArray | None, a: int, b: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return rows a to b of a batch minus their season, and minus what their past predicts."""
         net = X[a:b] if self._laws is None else self._laws.held.step(X[a:b])
         if self._season is not None:
             net = self._season.step(net, None if t is None else t[a:b])
+        level = net
         if self._laws is not None:
             net = self._laws.step(net)
         self._net.append(net)
-        return net
+        return level, net
 
     @property
     def _seeks(self) -> bool:

@@ -21,7 +21,7 @@ from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, LONG_RUN, UNREPORTED
-from streamddcrp.models.seqddcrp.kernels.states import MIXTURES, PLACES, STATES
+from streamddcrp.models.seqddcrp.kernels.states import MIXTURES, STATES
 from streamddcrp.records import (
     CHANCE,
     FINITE,
@@ -43,7 +43,7 @@ from streamddcrp.records import (
 from streamddcrp.records import arrays_of as stored_arrays
 from streamddcrp.typing import FloatArray, IntArray
 
-MIXED = {"M": MIXTURES, "S": STATES, "Y": PLACES}  # lengths that never change
+MIXED = {"M": MIXTURES, "S": STATES}  # lengths that never change
 EXPECTED = Within(-0.5, MOST)  # an expected count; below 0 only by rounding
 
 
@@ -131,10 +131,6 @@ class Atoms(NamedTuple):
     mix_weight: Annotated[FloatArray, "M", FINITE]
     mix_at: Annotated[IntArray, "M", Within(-1, MOST), -1]
     mix_id: Annotated[IntArray, "S", Within(-1, MOST), -1]
-    # Stays in states by id: number and rows, and their successors.
-    stay_ids: Annotated[IntArray, "Y", Within(-1, MOST), -1]
-    stays: Annotated[FloatArray, "Y 2", WEIGHT]
-    successors: Annotated[FloatArray, "Y Y", WEIGHT]
 
 
 class ComponentTable(NamedTuple):
@@ -227,8 +223,7 @@ class Events(NamedTuple):
 COUNTS = counters({
     layout.N_ROWS: up_to("W"), layout.N_GROUPS: up_to("G"), layout.N_TABLES: up_to("K"),
     layout.N_ACTIVE: up_to("K"), layout.REGIME: Within(-1, MOST), layout.STATE: Within(-1, MOST),
-    layout.LIKELY: Within(-1, MOST), layout.STAYING: Within(-1, MOST),
-    layout.ASKED: Within(-1, MOST), layout.AT: Within(-1, "S"),
+    layout.LIKELY: Within(-1, MOST), layout.ASKED: Within(-1, MOST), layout.AT: Within(-1, "S"),
 })  # fmt: skip
 
 
@@ -302,8 +297,7 @@ def empty_state(
         )
     counts, sums = state.counts, state.sums
     counts[:] = sums[:] = 0
-    counts[[layout.REGIME, layout.STATE, layout.LIKELY, layout.STAYING, layout.AT]] = -1
-    counts[layout.ASKED] = -1
+    counts[[layout.REGIME, layout.STATE, layout.LIKELY, layout.AT, layout.ASKED]] = -1
     counts[layout.ENOUGH] = counts[layout.RUNS_LAST] = 1
     sums[layout.DEAD_LOG_MASS] = sums[layout.LAST_TIME] = -np.inf
     sums[layout.NEW_BETA] = sums[layout.REDRAWN] = 1.0

@@ -25,8 +25,10 @@ from streamddcrp.estimator.views import (
 from streamddcrp.models.seqddcrp.engine import Engine, bound
 from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.reasons import NOTES, NUMBER, WRITTEN
+from streamddcrp.models.seqddcrp.kernels.regimes import BEGAN, N_SEEN, STAYING
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
-from streamddcrp.models.seqddcrp.state import State, live_columns
+from streamddcrp.models.seqddcrp.regimes import Regimes
+from streamddcrp.models.seqddcrp.state import live_columns
 from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.plots.segments import Numbers
 from streamddcrp.typing import FloatArray, IntArray
@@ -44,6 +46,7 @@ class TableViews(RowModel):
     _season: Subtraction | None
     _laws: Laws | None
     _first_time: float
+    _regimes: Regimes
     _backlog: Backlog
     _rows_less_season: Any
     _states: FloatArray  # of the last batch's rows, and of the row before
@@ -86,7 +89,7 @@ class TableViews(RowModel):
 
     def _described(self, event: Event) -> Event:
         """Give an event the number of its regime, and reasons."""
-        number = self._numbers.of.get(event.label)
+        number = self._numbers.of.get(self._regimes.of(event.label))
         event = event if number is None else replace(event, number=number)
         return self._reasons(event) if event.kind in _EXPLAINED else event
 
@@ -142,33 +145,37 @@ class TableViews(RowModel):
     def summary(self) -> pa.Table:
         """Return one row for each live table.
 
-        ``id``; ``weight``, the expected number of rows that it remembers; ``number``, as reports
-        and the page count them: states that lasted for three rows, in the order in which they did,
-        null if it has not or if 4,096 others have since; ``rows`` and ``visits``,
-        the number of rows most probably there, and of their runs; ``stay``, the length of a stay in
-        rows, null if `transitions` does not give it; ``born`` and ``last_seen``, arrival indices
-        (``last_seen`` is null if no row was most probably there); the likelihood's
+        ``id``; ``weight``, the expected number of rows that it remembers; ``regime``, the id of its
+        state in the column ``state`` of `step_many`, which several tables may share; ``number``, as
+        reports and the page count them: states that lasted for three rows, in the order in which
+        they did, null if it has not or if 4,096 others have since; ``rows`` and ``visits``, the
+        number of rows most probably there, and of their runs; ``stay``, the length of a stay in its
+        regime in rows, null if `transitions` does not give it; ``born`` and ``last_seen``, arrival
+        indices (``last_seen`` is null if no row was most probably there); the likelihood's
         `point_estimates`, one column for each feature; last ``name`` and ``verdict``, see `mark`.
         """
         if self._stream is None:
             return no_tables(
-                number=pa.int64(), rows=pa.int64(), visits=pa.int64(), stay=pa.float64()
-            )
+                regime=pa.int64(), number=pa.int64(), rows=pa.int64(), visits=pa.int64(),
+                stay=pa.float64(),
+            )  # fmt: skip
         state, live = self._stream.state, live_columns(self._stream.state)
         ids, last_seen = state.table.ids[live], state.table.last_seen[live]
         stays = {row["state"]: row["rows"] for row in self.transitions().to_pylist()}
+        regimes = [self._regimes.of(label) for label in ids.tolist()]
         columns = {
             "id": ids, "weight": state.table.stats[live, 0],
-            "number": pa.array([self._numbers.of.get(label) for label in ids.tolist()], pa.int64()),
+            "regime": pa.array(regimes, pa.int64()),
+            "number": pa.array([self._numbers.of.get(label) for label in regimes], pa.int64()),
             "rows": state.atoms.n_rows[live],
             "visits": state.atoms.n_visits[live],
-            "stay": pa.array([stays.get(label) for label in ids.tolist()], pa.float64()),
+            "stay": pa.array([stays.get(label) for label in regimes], pa.float64()),
             "born": state.table.born[live],
             "last_seen": pa.array(last_seen, mask=last_seen < 0),
         }  # fmt: skip
         stats, features = state.table.stats[live], self._feature_names()
         table = with_parameters(columns, stats, self._stream.likelihood, features)
-        marks = [self._marks.get(label, (None, "normal")) for label in ids.tolist()]
+        marks = [self._marked(label) for label in ids.tolist()]
         for place, name in enumerate(("name", "verdict")):
             words = pa.array([mark[place] for mark in marks], pa.string())
             table = table.append_column(name, words)
@@ -189,10 +196,20 @@ class TableViews(RowModel):
         """
         self._marks[whole("label", label, 0)] = (str(name), choice("verdict", verdict, VERDICTS))
 
+    def _marked(self, label: int) -> tuple[str | None, str]:
+        """Return the name and verdict of an id, else those of another id of its regime."""
+        found: tuple[str | None, str] = (None, "normal")
+        regime = self._regimes.of(label)
+        for other, mark in self._marks.items():
+            found = mark if self._regimes.of(other) == regime else found
+        return self._marks.get(label, found)
+
     @property
     def verdicts(self) -> dict[int, str]:
-        """The verdict on each marked regime."""
-        return {label: verdict for label, (_, verdict) in self._marks.items()}
+        """The verdict on each marked regime, by all its ids."""
+        marks = self._marks.items()
+        found = {self._regimes.of(label): verdict for label, (_, verdict) in marks}
+        return found | {label: verdict for label, (_, verdict) in marks}
 
     def transitions(self) -> pa.Table:
         """Return how long states last, and their usual successors; one row for each state.
@@ -212,17 +229,16 @@ class TableViews(RowModel):
             posterior mean of a Dirichlet distribution with weight 1 for all states together, with
             -1 for a state not seen yet. Equation (9) of ``docs/math/states_over_tables.md``.
         """
-        state = None if self._stream is None else self._stream.state
-        return _STAYS.empty_table() if state is None else stays_of(state)
+        return _STAYS.empty_table() if self._stream is None else stays_of(self._regimes)
 
     def _standing(self, key: Any = None) -> Standing | None:
         """Return the stream's present state; None in warm-up."""
         if self._stream is None:
             return None
-        engine, state = self._stream, self._stream.state
-        counts, label, log = state.counts, int(state.counts[layout.STAYING]), state.events
-        since = int(counts[layout.SINCE])
-        stays = dict(zip(state.atoms.stay_ids.tolist(), state.atoms.stays.tolist(), strict=True))
+        engine, state, past = self._stream, self._stream.state, self._regimes.past
+        counts, log = state.counts, state.events
+        label, since = self._regimes.counts[[STAYING, BEGAN]].tolist()
+        stays = dict(zip(past.stay_ids.tolist(), past.stays.tolist(), strict=True))
         n, total = stays.get(label, (0.0, 0.0))
         at = since - int(counts[layout.N_SEEN] - counts[layout.N_ROWS])
         mine = np.flatnonzero((log.label == label) & (np.abs(log.arrival - since) <= SAME))
@@ -234,7 +250,7 @@ class TableViews(RowModel):
         event = Event("birth", label, since, began)
         reasons = self._reasons(event).reasons if since else ()
         pace = engine.time_unit if engine.clocked else 1.0
-        name, verdict = self._marks.get(label, (None, "normal"))
+        name, verdict = self._marked(label)
         rows = int(counts[layout.N_SEEN]) - since
         longer = chance_of_stay(n, total, rows)
         number = self._numbers.of.get(label)
@@ -385,15 +401,15 @@ _STAYS = pa.schema([
 ])  # fmt: skip
 
 
-def stays_of(state: State) -> pa.Table:
+def stays_of(regimes: Regimes) -> pa.Table:
     """Return one row for each state that has ended a stay or is present."""
-    atoms, counts = state.atoms, state.counts
-    present, since = int(counts[layout.STAYING]), int(counts[layout.N_SEEN] - counts[layout.SINCE])
-    places = np.flatnonzero(atoms.stay_ids >= 0)
-    ids = atoms.stay_ids[places].tolist()
-    ended = dict(zip(ids, atoms.stays[places].tolist(), strict=True))
+    past, counts = regimes.past, regimes.counts
+    present, since = int(counts[STAYING]), int(counts[N_SEEN] - counts[BEGAN])
+    places = np.flatnonzero(past.stay_ids >= 0)
+    ids = past.stay_ids[places].tolist()
+    ended = dict(zip(ids, past.stays[places].tolist(), strict=True))
     ended.setdefault(present, [0.0, 0.0])
-    followed = dict(zip(ids, atoms.successors[np.ix_(places, places)].tolist(), strict=True))
+    followed = dict(zip(ids, past.successors[np.ix_(places, places)].tolist(), strict=True))
     rows = []
     for label in sorted(ended):
         n, total = ended[label]

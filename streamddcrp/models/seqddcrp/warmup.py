@@ -182,7 +182,7 @@ class WarmUp:
         """Let the leader predict and learn rows, minus seasons, at most up to the next stage."""
         if leader is None:
             out = np.full((len(X), at.N_COLUMNS), np.nan)
-            out[:, [LABEL, at.SETTLED, at.OUTLIER]], out[:, LIVE_TABLES] = 0, 1
+            out[:, [LABEL, at.FILTERED, at.SETTLED, at.OUTLIER]], out[:, LIVE_TABLES] = 0, 1
         else:
             out = leader.step(X if self.leads_raw else net, t)
         self.parts.append(X.copy())
@@ -406,10 +406,8 @@ def _take_over_ids(
     new.counts[at.REGIME] = name.get(int(new.counts[at.REGIME]), -1)
     state = -1 if old is None else int(old.counts[at.STATE])
     new.counts[at.STATE] = state if state in taken else name.get(int(new.counts[at.STATE]), -1)
-    new.counts[at.STAYING] = name.get(int(new.counts[at.STAYING]), -1)
     new.counts[at.LIKELY] = new.counts[at.ASKED] = -1
-    for labels in (new.atoms.mix_id, new.atoms.stay_ids):
-        labels[:] = [name.get(label, -1) for label in labels.tolist()]
+    new.atoms.mix_id[:] = [name.get(label, -1) for label in new.atoms.mix_id.tolist()]
     new.counts[at.N_EVENTS] = 0
     new.scratch.told[:], new.scratch.noted[:], new.events.noted[:] = -1, 0, 0
     if old is not None:

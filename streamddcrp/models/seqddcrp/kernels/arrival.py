@@ -159,7 +159,7 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     out[P_NEW] = p_new / total
     out[P_CHANGE] = np.nan
     out[LIVE_TABLES] = live
-    out[layout.SETTLED] = out[LABEL]  # until the row is learned
+    out[layout.FILTERED] = out[layout.SETTLED] = out[LABEL]  # until the row is learned
     for m in range(K):
         weight[m] = score[m] / total
     return log_total

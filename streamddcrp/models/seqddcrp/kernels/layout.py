@@ -4,8 +4,9 @@ from streamddcrp.contract import N_OUTPUTS
 
 # outputs, behind those of all models
 OUTLIER = N_OUTPUTS  # 1 if the most probable table is not yet established
-SETTLED = N_OUTPUTS + 1  # id of the state: `kernels.states`
-N_COLUMNS = N_OUTPUTS + 2
+FILTERED = N_OUTPUTS + 1  # id of the state: `kernels.states`
+SETTLED = N_OUTPUTS + 2  # id of its regime, shown as the state: `kernels.regimes`
+N_COLUMNS = N_OUTPUTS + 3
 
 # counts (int64)
 N_ROWS = 0  # customers in the window, oldest first
@@ -25,17 +26,15 @@ FAILED = 12  # and those that failed with n rows, at FAILED + n for 0 < n < 32
 RUNS_LAST = 44  # whether rows of an atom are mostly consecutive
 STATE = 45  # id of the settled state, -1 before the first row
 LIKELY = 46  # id of the most probable state at the last row that is not an outlier
-STAYING = 47  # id of the state of the last row, -1 before the first
-SINCE = 48  # its first arrival
-N_FOUNDED = 49  # mixed states so far
-N_RETURNED = 50  # and their returns
-N_MIXED = 51  # rows whose most probable state was mixed
-N_LEFT = 52  # and transitions from them to another state
-AT = 53  # index of the mixed state that was most probable, -1: none
-ASKED = 54  # id that the last row first asked `state` to change to; -1: none
-N_ASKED = 55  # such rows so far
-N_HELD = 56  # and how many were confirmed by the next row
-N_COUNTS = 57
+N_FOUNDED = 47  # mixed states so far
+N_RETURNED = 48  # and their returns
+N_MIXED = 49  # rows whose most probable state was mixed
+N_LEFT = 50  # and transitions from them to another state
+AT = 51  # index of the mixed state that was most probable, -1: none
+ASKED = 52  # id that the last row first asked `state` to change to; -1: none
+N_ASKED = 53  # such rows so far
+N_HELD = 54  # and how many were confirmed by the next row
+N_COUNTS = 55
 
 # sums (float64)
 FROZEN_BOUND = 0  # link terms of evicted rows, log marginals of retired tables

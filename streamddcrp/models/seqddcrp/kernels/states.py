@@ -24,6 +24,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     AT,
     DEPENDENCE,
     ENOUGH,
+    FILTERED,
     FOLLOWED,
     LIKELY,
     N_ASKED,
@@ -42,9 +43,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     REDRAWN,
     RUNS_LAST,
     SETTLED,
-    SINCE,
     STATE,
-    STAYING,
 )
 from streamddcrp.models.seqddcrp.kernels.state import lately
 from streamddcrp.models.seqddcrp.kernels.table import close_gap, column_of
@@ -69,7 +68,6 @@ SURE = 10.0  # odds required to show a state
 HOPELESS = -8.0  # nats at which a run is given up
 PURE = 0.8  # share of one table above which a run is not mixed
 RARE = 0.02  # share below which a table gives no name
-PLACES = 16  # states whose stays are recorded
 
 
 @uncounted
@@ -139,8 +137,7 @@ def follow(config, atoms, table, counts, sums, scratch, out):
         counts[LIKELY] = likely
     if counts[STATE] < 0 or not (mixed or regimes_last(config, counts, sums)):
         counts[STATE] = counts[LIKELY] = int(out[LABEL])
-    out[SETTLED] = counts[STATE]
-    _stay(atoms, counts)
+    out[FILTERED] = out[SETTLED] = counts[STATE]
 
 
 @uncounted
@@ -547,26 +544,12 @@ def part(atoms, table, counts, m, k, share):
 @uncounted
 def rename(atoms, counts, old, new):
     """Replace id ``old`` by ``new`` from now on."""
-    for at in (STATE, LIKELY, STAYING, ASKED):
+    for at in (STATE, LIKELY, ASKED):
         if counts[at] == old:
             counts[at] = new
     for s in range(STATES):
         if atoms.mix_id[s] == old:
             atoms.mix_id[s] = new
-    a, b = place_of(atoms, old), place_of(atoms, new)
-    if a < 0:
-        return
-    if b < 0:
-        atoms.stay_ids[a] = new
-        return
-    for i in range(atoms.stays.shape[1]):
-        atoms.stays[b, i] += atoms.stays[a, i]
-    for i in range(PLACES):
-        atoms.successors[b, i] += atoms.successors[a, i]
-    for i in range(PLACES):
-        atoms.successors[i, b] += atoms.successors[i, a]
-    atoms.successors[b, b] = 0.0
-    _forget_place(atoms, a)
 
 
 @uncounted
@@ -601,56 +584,3 @@ def start_filter(rows, atoms, counts):
     for m in range(K):
         atoms.filtered[m] = max(rows.probs[m, last], 0.0)
         atoms.joint[m] = pure * atoms.filtered[m]
-
-
-# -- stays -----------------------------------------------------------------------------------------
-
-
-@uncounted
-def place_of(atoms, label):
-    """Return the index of a state's stays, or -1."""
-    for i in range(PLACES):
-        if atoms.stay_ids[i] == label:
-            return i
-    return -1
-
-
-@uncounted
-def _forget_place(atoms, i):
-    atoms.stay_ids[i] = -1
-    for j in range(atoms.stays.shape[1]):
-        atoms.stays[i, j] = 0.0
-    for j in range(PLACES):
-        atoms.successors[i, j] = atoms.successors[j, i] = 0.0
-
-
-@uncounted
-def _taken_place(atoms, label, kept):
-    """Return the index of a state, or of the one with fewest stays to replace."""
-    place = place_of(atoms, label)
-    if place >= 0:
-        return place
-    for i in range(PLACES):
-        better = place < 0 or (
-            atoms.stay_ids[place] >= 0
-            and (atoms.stay_ids[i] < 0 or atoms.stays[i, 0] < atoms.stays[place, 0])
-        )
-        if i != kept and better:
-            place = i
-    _forget_place(atoms, place)
-    atoms.stay_ids[place] = label
-    return place
-
-
-@uncounted
-def _stay(atoms, counts):
-    """Count the stay that the arrival ended, if any: number, rows, successor."""
-    if counts[STATE] == counts[STAYING]:
-        return
-    if counts[STAYING] >= 0:
-        length = 1.0 * (counts[N_SEEN] - counts[SINCE])
-        here = _taken_place(atoms, counts[STAYING], -1)
-        atoms.stays[here, 0] += 1.0
-        atoms.stays[here, 1] += length
-        atoms.successors[here, _taken_place(atoms, counts[STATE], here)] += 1.0
-    counts[STAYING], counts[SINCE] = counts[STATE], counts[N_SEEN]
