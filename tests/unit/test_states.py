@@ -34,7 +34,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     RUNS_LAST,
     SETTLED,
     STATE,
-    STAYING,
 )
 from streamddcrp.models.seqddcrp.state import MIXED, Atoms, ComponentTable, Scratch, empty_state
 from streamddcrp.records import empty
@@ -68,7 +67,7 @@ def parts(rng):
     atoms, table, scratch = (empty(kind, LENGTHS) for kind in (Atoms, ComponentTable, Scratch))
     counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS)
     counts[[N_TABLES, NEXT_ID, ENOUGH, RUNS_LAST]] = K, 9, 1, 1
-    counts[[STATE, LIKELY, STAYING, AT, ASKED]] = -1
+    counts[[STATE, LIKELY, AT, ASKED]] = -1
     weights = rng.dirichlet(np.ones(K + 1))
     atoms.beta[:K], sums[NEW_BETA] = weights[:K], weights[K]
     table.ids[:K], atoms.reported[:K] = (5, 6, 7), 1

@@ -34,8 +34,8 @@ class Past(NamedTuple):
 
     state: Annotated[IntArray, "V:U"]
     regime: Annotated[IntArray, "V:U"]
-    features: Annotated[FloatArray, "V:U 4 D", PREPARED]
-    present: Annotated[FloatArray, "5 D", PREPARED]
+    features: Annotated[FloatArray, "V:U 5 D", PREPARED]
+    present: Annotated[FloatArray, "6 D", PREPARED]
     overall: Annotated[FloatArray, "3 D", PREPARED]
     # By regime: number of stays and their rows, and their successors.
     stay_ids: Annotated[IntArray, "Y", _ID, -1]
@@ -49,15 +49,14 @@ class Scratch(NamedTuple):
     y: Annotated[FloatArray, "W"]
     noise: Annotated[FloatArray, "W"]
     sums: Annotated[FloatArray, "W B 4"]
-    own: Annotated[FloatArray, "V"]
     prior: Annotated[FloatArray, "B"]
-    mass: Annotated[FloatArray, "B"]
     work: Annotated[FloatArray, "B"]
     sizes: Annotated[FloatArray, "V"]
     gain: Annotated[FloatArray, "V"]
     join: Annotated[FloatArray, "V"]
     places: Annotated[IntArray, "V"]
     before: Annotated[IntArray, "V"]
+    order: Annotated[IntArray, "V"]
     named: Annotated[IntArray, "V"]
 
 
@@ -128,5 +127,5 @@ class Regimes:
         refuse_if("counts" not in own, "regimes")
         check_one("counts", own["counts"], found.counts.shape, np.int64, COUNTS, {"N": n_seen})
         found.counts[:] = own["counts"]
-        restore(found, found._used, own)
+        restore(found, found._used | {"N": n_seen}, own)
         return found

@@ -1,9 +1,9 @@
 """Regimes over states: states whose stays differ no more than stays of one regime do.
 
-The second level of ``docs/math/states_over_tables.md``, equations (10) to (14). Its customers are
-states, their data are stays: each column's mean and its log roughness. After each stay of `LEAST`
-rows the regime of its state merges with others, and the state may move, while one regime explains
-their stays better than two do. O(V D + R D) a stay, for V remembered stays in R regimes.
+A second level, whose customers are states: ``docs/math/regimes_over_states.md``, equations (1) to
+(6). Their data are stays: each column's mean and its log roughness. After each stay of `LEAST` rows
+the regime of its state merges with others, and the state may move, while one regime explains their
+stays better than two do. O((V + R) D) a stay, for V remembered stays in R regimes.
 """
 
 import math
@@ -23,12 +23,12 @@ N_COUNTS = 7
 STAYS = 128  # remembered
 PLACES = 16  # regimes whose stays are counted
 
-MEAN, N, ROUGH, PAIRS, LAST = 0, 1, 2, 3, 4  # of a column in a stay; LAST: of the present one
-SQUARES = 2  # and in all rows
+# of a column in a stay or, the first three, in all rows; LAST: of the present stay
+MEAN, N, SQUARES, ROUGH, PAIRS, LAST = 0, 1, 2, 3, 4, 5
 
 LEAST = 16  # rows of a stay that is remembered
 FIRST = 8  # rows after which a new state may join a regime, and again at each doubling
-OWN = 4.6  # nats in favour of two regimes over one
+OWN = 1.0  # nats in favour of two regimes over one
 HASTE = 2.0  # and further ones before the first stay in a state has ended
 SHARED = 0.2  # probability that two regimes have one level in a column
 LADDER = 7  # variances between stays: 0.01, 0.1, .. 10^4 times that within
@@ -40,7 +40,6 @@ ALIKE = 10.0  # rows worth one independent row: neighbours in time are alike
 ROUGHNESS = 0.2  # unit of the ladder for log roughness
 SMOOTH = 1e-3  # least roughness, as a share of the variance of all rows
 TINY = 1e-200
-ROUNDS = 3  # of learning the shared prior
 
 PRECISION, WEIGHTED, SQUARED, LOGS = 0, 1, 2, 3  # sums over stays
 ONE, ALL = STAYS, STAYS + 1  # places of the sums of one state, and of all stays
@@ -89,12 +88,11 @@ def _learn(present, overall, x):
         if math.isnan(x[d]):
             present[LAST, d] = math.nan
             continue
-        overall[N, d] += 1.0
-        off = x[d] - overall[MEAN, d]
-        overall[MEAN, d] += off / overall[N, d]
-        overall[SQUARES, d] += off * (x[d] - overall[MEAN, d])
-        present[N, d] += 1.0
-        present[MEAN, d] += (x[d] - present[MEAN, d]) / present[N, d]
+        for sums in (overall, present):
+            sums[N, d] += 1.0
+            off = x[d] - sums[MEAN, d]
+            sums[MEAN, d] += off / sums[N, d]
+            sums[SQUARES, d] += off * (x[d] - sums[MEAN, d])
         if not math.isnan(present[LAST, d]):
             present[PAIRS, d] += 1.0
             half = 0.5 * (x[d] - present[LAST, d]) ** 2
@@ -150,12 +148,12 @@ def _place(past, counts, scratch):
 
 @uncounted
 def _weigh(past, counts, scratch, v):
-    """Write to ``gain`` by how many nats regimes explain a state's stays as their own, (13).
+    """Write to ``gain`` by how many nats regimes explain a state's stays as their own, (5).
 
     The state is that of stay ``v``, or of the present stay for -1. Of its own regime, the other
     states count. ``join`` gets the gain of merging its regime with each.
     """
-    n, gain, join, own = n_past(counts), scratch.gain, scratch.join, scratch.own
+    n, gain, join = n_past(counts), scratch.gain, scratch.join
     for r in range(n):
         scratch.sizes[r] = gain[r] = join[r] = 0.0
     for u in range(n):
@@ -164,23 +162,19 @@ def _weigh(past, counts, scratch, v):
     for d in range(past.present.shape[1]):
         within = _noise(past, counts, scratch, d)
         for f in range(2):
-            _sum_stays(past, counts, scratch, f, d, within, v)
+            shared = _sum_stays(past, counts, scratch, f, d, within, v)
             one = _evidence(scratch, ONE, 0.0, ONE)
             whole = _evidence(scratch, home, 0.0, home) if home >= 0 else 0.0
-            lead = _evidence(scratch, ALL, 0.0, ALL)
-            for r in range(n):
-                own[r] = _evidence(scratch, r, 0.0, r) if scratch.sizes[r] > 0.0 else 0.0
-                lead -= own[r]
-            shared = 1.0 - (1.0 - SHARED) / (1.0 + math.exp(min(lead, 700.0)))
             for r in range(n):
                 if scratch.sizes[r] == 0.0:
                     continue
                 if r == home:
                     gain[r] += _alike(whole - _evidence(scratch, r, -1.0, ONE) - one, shared)
                     continue
-                gain[r] += _alike(_evidence(scratch, r, 1.0, ONE) - own[r] - one, shared)
+                own = _evidence(scratch, r, 0.0, r)
+                gain[r] += _alike(_evidence(scratch, r, 1.0, ONE) - own - one, shared)
                 if home >= 0:
-                    join[r] += _alike(_evidence(scratch, r, 1.0, home) - own[r] - whole, shared)
+                    join[r] += _alike(_evidence(scratch, r, 1.0, home) - own - whole, shared)
 
 
 @uncounted
@@ -207,14 +201,16 @@ def _noise(past, counts, scratch, d):
 
 @uncounted
 def _sum_stays(past, counts, scratch, f, d, within, v):
-    """Sum a feature's stays by regime, those of the state of stay ``v`` also at `ONE`, (11)."""
+    """Sum a feature's stays by regime, those of the state of stay ``v`` also at `ONE`, (1)."""
     n, y, noise, sums = n_past(counts), scratch.y, scratch.noise, scratch.sums
     least, seen, mean, squares = _least(past.overall, d), 0.0, 0.0, 0.0
     for u in range(n + 1):
         stay = past.features[u] if u < n else past.present
         noise[u] = 0.0
         if f == 0 and stay[N, d] > 0.0:
-            y[u], noise[u] = stay[MEAN, d], ALIKE * within / stay[N, d]
+            own = stay[SQUARES, d] / stay[N, d]
+            slow = 2.0 * own / (stay[ROUGH, d] + least) / stay[N, d]
+            y[u], noise[u] = stay[MEAN, d], max(ALIKE * within / stay[N, d], own * min(slow, 1.0))
         elif f == 1 and stay[PAIRS, d] >= 3.0:
             y[u], noise[u] = math.log(stay[ROUGH, d] + least), ALIKE * 2.0 / (stay[PAIRS, d] - 1.0)
         if u < n and noise[u] > 0.0:
@@ -229,14 +225,15 @@ def _sum_stays(past, counts, scratch, f, d, within, v):
     for u in range(n + 1):
         if noise[u] == 0.0:
             continue
-        value, spread = (y[u] - mean) / math.sqrt(variance), noise[u] / variance
+        value = y[u] = (y[u] - mean) / math.sqrt(variance)
+        spread = noise[u] = noise[u] / variance
         if u < n:
             _add(sums[scratch.places[u]], value, spread, unit)
             _add(sums[ALL], value, spread, unit)
         mine = u == n if v < 0 else u < n and past.state[u] == past.state[v]
         if mine:
             _add(sums[ONE], value, spread, unit)
-    _share(scratch, n, unit)
+    return _share(scratch, n, unit)
 
 
 @uncounted
@@ -270,13 +267,15 @@ def _weigh_variances(sums, i, sign, j, prior, out):
 
 @uncounted
 def _evidence(scratch, i, sign, j):
-    """Return the log evidence of the stays at place ``i``, with or without those at ``j``, (12)."""
+    """Return the log evidence of the stays at place ``i``, with or without those at ``j``, (2)."""
     return _weigh_variances(scratch.sums, i, sign, j, scratch.prior, scratch.work)
 
 
 @uncounted
 def _alike(lead, shared):
-    """Return nats for one regime over two, which share a level with this probability, (13)."""
+    """Return nats for one regime over two, which share a level with this probability, (5)."""
+    if shared == 1.0:
+        return 0.0
     if lead > 0.0:
         return -math.log(shared + (1.0 - shared) * math.exp(-lead))
     return lead - math.log(1.0 - shared + shared * math.exp(lead))
@@ -284,26 +283,57 @@ def _alike(lead, shared):
 
 @uncounted
 def _share(scratch, n, unit):
-    """Learn the prior of the variances that all regimes share, as log weights, (11)."""
-    out, prior, mass = scratch.work, scratch.prior, scratch.mass
-    for turn in range(ROUNDS + 1):
-        total, between = 0.0, SMALLEST * unit
-        for b in range(LADDER):
-            mass[b] = math.exp(-DECADE * b) * (TOO_WIDE if between > WIDEST else 1.0)
-            total += mass[b]
-            between *= 10.0
-        for b in range(LADDER):
-            mass[b] /= total
-        total = 1.0
-        for r in range(n if turn > 0 else 0):
-            if scratch.sizes[r] < 2.0:
-                continue
-            log_mass = _weigh_variances(scratch.sums, r, 0.0, r, prior, out)
-            total += 1.0
-            for b in range(LADDER):
-                mass[b] += math.exp(out[b] - log_mass)
-        for b in range(LADDER):
-            prior[b] = math.log(mass[b] / total)
+    """Learn the variance between stays of one level from the column alone: log weights, (3).
+
+    In order of value, a stay joins the level before it if one level explains both better. Returns
+    the probability that two regimes share a level, (4).
+    """
+    y, noise, order, prior = scratch.y, scratch.noise, scratch.order, scratch.prior
+    as_one, whole = scratch.work, 0.0
+    seen, top, mass, between = 0, -math.inf, 0.0, SMALLEST * unit
+    for v in range(n):
+        if noise[v] == 0.0:
+            continue
+        j = seen
+        while j > 0 and y[order[j - 1]] > y[v]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = v
+        seen += 1
+    for b in range(LADDER):
+        prior[b] = -DECADE * b + (math.log(TOO_WIDE) if between > WIDEST else 0.0)
+        size, P, Y, Q = 0.0, 0.0, 0.0, 0.0
+        sums, logs, as_one[b] = scratch.sums[ALL, b], 0.0, prior[b] + math.lgamma(max(seen, 1.0))
+        for i in range(seen):
+            v = order[i]
+            p = 1.0 / (between + noise[v] + TINY)
+            logs += math.log(p)
+            alone = _log_level(p, p * y[v], p * y[v] * y[v], p)
+            if size > 0.0:
+                both = _log_level(P + p, Y + p * y[v], Q + p * y[v] * y[v], p)
+                lead = both - _log_level(P, Y, Q, 1.0) - alone + math.log(size)
+                if lead > 0.0:
+                    prior[b] += lead + alone
+                    size, P, Y, Q = size + 1.0, P + p, Y + p * y[v], Q + p * y[v] * y[v]
+                    continue
+            prior[b] += alone
+            size, P, Y, Q = 1.0, p, p * y[v], p * y[v] * y[v]
+        P, Y, Q = sums[PRECISION], sums[WEIGHTED], sums[SQUARED]
+        as_one[b] += _log_level(P, Y, Q, 1.0) + 0.5 * logs
+        top = max(top, prior[b], as_one[b])
+        between *= 10.0
+    for b in range(LADDER):
+        mass += math.exp(prior[b] - top)
+        whole += math.exp(as_one[b] - top)
+    for b in range(LADDER):
+        prior[b] -= top + math.log(mass)
+    return 1.0 - (1.0 - SHARED) * (1.0 - whole / mass) if mass > whole else 1.0
+
+
+@uncounted
+def _log_level(P, Y, Q, p):
+    """Return the log evidence of stays at one level, of which the last one has precision ``p``."""
+    return -0.5 * (max(Q - Y * Y / (1.0 + P), 0.0) + math.log(1.0 + P) - math.log(p))
 
 
 # -- moves and names -------------------------------------------------------------------------------
@@ -311,7 +341,7 @@ def _share(scratch, n, unit):
 
 @uncounted
 def _merge(counts, scratch, v):
-    """Merge the regime of stay ``v`` with another if that gains, (14)."""
+    """Merge the regime of stay ``v`` with another if that gains, (6)."""
     sizes, places, best, gone = scratch.sizes, scratch.places, 0.0, -1
     home = places[v]
     for r in range(n_past(counts)):
@@ -329,7 +359,7 @@ def _merge(counts, scratch, v):
 
 @uncounted
 def _move(past, counts, scratch, v):
-    """Move the state of stay ``v`` to the regime that explains its stays best, (14)."""
+    """Move the state of stay ``v`` to the regime that explains its stays best, (6)."""
     n, sizes, places, own = n_past(counts), scratch.sizes, scratch.places, 0.0
     home, free = places[v], -1
     for u in range(n):
