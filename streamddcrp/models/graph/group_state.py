@@ -222,7 +222,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
         or G * (config.n_node > 0) < A - 1
         or (of_node != items * (arrays["particles.weight"][:, None] > 0)).any()
         or (n_aux != arrays["particles.n_aux"]).any()
-        or (of_label < 0).any()
+        or bool((of_label < 0).any())
         or (has_rows != (entry >= 0)).any()  # a table has data if and only if it has rows
         or (arrays["groups.seen"] >= arrays["counts"][N_SEEN]).any(),
         "nodes and groups",
