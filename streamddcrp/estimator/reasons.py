@@ -65,7 +65,11 @@ class Explanation(ResultCard):
     @property
     def why(self) -> str:
         """The largest part in words, and up to two more with at least a nat of excess."""
-        return said(p for i, p in enumerate(self.parts[:_FEW]) if not i or p.excess >= LEAST)
+        return said(self._main)
+
+    @property
+    def _main(self) -> list[Part]:
+        return [p for i, p in enumerate(self.parts[:_FEW]) if not i or p.excess >= LEAST]
 
     def plot(self) -> Any:
         """Draw the excess of each part, at most 20, with its words; return the figure."""

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from streamddcrp.compilation import entry
+from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.records import FINITE, VALUE, WEIGHT, Within, check, check_one, empty, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -90,23 +91,33 @@ class Lasting:
             follow(usual, np.ascontiguousarray(X), np.empty((2, X.shape[1])), out)
         return usual, out
 
-    def words(self, names: list[str], X: FloatArray, least: float) -> list[str]:
-        """Say which columns move otherwise than usual after rows X (N, D); learn nothing.
+    def words(self, names: list[str], X: FloatArray, told: Explanation) -> str:
+        """Say why an alarm begins after rows X (N, D), with a row explained as ``told``.
 
-        At most three, the clearest first; none if the evidence is at most ``least``.
+        First come at most three columns that moved otherwise than usual in X, if that told more
+        than the row does. After the first column comes the one that it follows. Learns nothing.
         """
         usual, _ = self._after(X)
         if usual is None:
-            return []
-        told, ratio = np.zeros((2, len(names)))
-        judge(usual, told, ratio)
-        worst = np.argsort(-told, kind="stable")[:3].tolist()
-        return [
+            return told.why
+        least = told.parts[0].excess if told.parts else 0.0
+        evidence, ratio = np.zeros((2, len(names)))
+        judge(usual, evidence, ratio)
+        worst = np.argsort(-evidence, kind="stable")[:3].tolist()
+        said = [
             f"{names[d]} {math.sqrt(ratio[d]):.2g} times as far from its forecasts as usual, by "
             f"the last {LONG} rows"
             for d in worst
-            if told[d] > max(least, 0.25 * told[worst[0]])
+            if evidence[d] > max(least, 0.25 * evidence[worst[0]])
         ]
+        row = told._main
+        said += map(str, row)
+        if said:
+            first = worst[0] if len(said) > len(row) else names.index(row[0].name)
+            leader = _leader(usual, first)
+            if leader >= 0:
+                said.insert(1, f"{names[leader]}, which {names[first]} follows")
+        return "; ".join(said)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -179,6 +190,14 @@ def _learned(X: FloatArray) -> _Usual | None:
     for kind, fitted in enumerate((D, 2 * D)):  # of later rows squares are larger
         usual.mean[kind::2] *= (N + fitted) / max(N - fitted, LEAST)
     return usual
+
+
+def _leader(usual: _Usual, d: int) -> int:
+    """Return the column whose last innovation moves column d more than its own does, or -1."""
+    moves = np.abs(usual.slopes[d]) * usual.noise
+    moves[d] = 0.0
+    most = int(np.argmax(moves))
+    return most if moves[most] > usual.noise[d] else -1
 
 
 def _evidence(ratio: Any, rows: Any) -> Any:
