@@ -116,7 +116,7 @@ class Lasting:
             first = worst[0] if len(said) > len(row) else names.index(row[0].name)
             leader = _leader(usual, first)
             if leader >= 0:
-                said.insert(1, f"{names[leader]}, which {names[first]} follows")
+                said.insert(1, f"{names[leader]} ({names[first]} follows it)")
         return "; ".join(said)
 
     # -- checkpoints -----------------------------------------------------------------------------

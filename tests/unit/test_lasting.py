@@ -111,7 +111,7 @@ def test_of_a_controller_the_column_that_it_follows_is_named_too(noise):
     out = detector.step_many(dict(zip(["heater", "warm"], X[600:].T, strict=True)))
     why = next(text for text in out["why"].to_pylist() if text)
     assert why.startswith("heater ")
-    assert ("; warm, which heater follows" in why) == (noise < 1.0)
+    assert ("; warm (heater follows it)" in why) == (noise < 1.0)
 
 
 def test_missing_values_constants_and_few_rows():
