@@ -1,4 +1,4 @@
-"""Four more processes with faults, unlike the one of `benchmarks.faults`, for judging only.
+"""Five more processes with faults, unlike the one of `benchmarks.faults`, for judging only.
 
 Each returns ``rows`` rows, with a fault from row ``at`` on, and the column whose step
 causes it, or -1.
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
-TANKS, SENSORS, LATENT, ROOMS = 6, 32, 6, 6
+TANKS, SENSORS, LATENT, ROOMS, PRESSES = 6, 32, 6, 6, 5
 TANK_KINDS = (
     "feed steps", "feed is colder", "pump is weak", "level sensor is off", "heater fouls",
     "tank leaks", "valve sticks", "thermometer is frozen", "flow meter is noisy",
@@ -28,6 +28,11 @@ ROOM_KINDS = (
     "thermometer is off", "set point steps", "radiator valve is off", "set point of supply steps",
     "pump is weak", "outdoor thermometer is off", "fan is off", "CO2 sensor is off",
     "supply thermometer is off", "burner is strong",
+)  # fmt: skip
+
+PRESS_KINDS = (
+    "press is slow", "press is hard", "air leaks", "compressor is weak", "water pump is weak",
+    "thermometer is off", "pressure sensor is off", "ammeter is off", "stock is miscounted",
 )  # fmt: skip
 
 
@@ -254,9 +259,61 @@ def rooms(seed: int, kind: int, rows: int, at: int) -> tuple[FloatArray, int]:
     return out[500:], steps[kind] if kind >= 0 else -1
 
 
+def presses(seed: int, kind: int, rows: int, at: int) -> tuple[FloatArray, int]:
+    """Five presses that share compressed air and cooling water, and wait for each other.
+
+    Columns: force, oil temperature, current, stroke and stock of each press, then the pressure,
+    flow and power of the air, and the temperature and flow of the water. A thermostat is on or off.
+    """
+    rng = np.random.default_rng([seed, 78])
+    n, begin, k = rows + 300, at + 300, int(rng.integers(PRESSES))
+    sign = float(rng.choice([-1.0, 1.0]))
+    speed, hard = rng.uniform(0.7, 1.3, PRESSES), rng.uniform(0.8, 1.2, PRESSES)
+    oil, stock = np.full(PRESSES, 45.0), np.full(PRESSES, 20.0)
+    pressure, total, water, chills, batch, wear = 7.0, 0.0, 14.0, False, 0.0, 0.0
+    noise = np.append(np.repeat([0.4, 0.2, 0.15, 0.3, 0.05], PRESSES), [0.03, 0.1, 0.3, 0.1, 0.2])
+    out, z = np.empty((n, 5 * PRESSES + 5)), rng.normal(size=(n, 5 * PRESSES + 5))
+    for t in range(n):
+        of = kind if t >= begin else -1
+        batch = 0.97 * batch + 0.25 * rng.normal()  # of material, harder or softer
+        wear = 0.999 * wear + 0.02 * rng.normal()
+        runs = np.where(stock > 2.0, 1.0, 0.3) * np.where(
+            np.append(stock[1:], 0.0) < 38.0, 1.0, 0.3
+        )
+        rate = speed * runs * (1.0 + 0.02 * rng.normal(size=PRESSES))
+        if of == 0:
+            rate[k] *= 0.7
+        force = 50.0 * hard * (1.0 + 0.03 * batch) + 2.0 * (pressure - 7.0) + wear
+        if of == 1:
+            force[k] += 4.0 * sign
+        used = 2.0 * rate.sum() + (1.5 if of == 2 else 0.0)
+        total = np.clip(total + 0.02 * (7.0 - pressure), -5.0, 5.0)
+        air = np.clip(10.0 + 8.0 * (7.0 - pressure) + 10.0 * total, 0.0, 20.0)
+        pressure += 0.05 * (air * (0.8 if of == 3 else 1.0) - used)
+        chills = water > 15.0 or (chills and water > 13.0)
+        flow = 12.0 * (0.6 if of == 4 else 1.0)
+        taken = 0.004 * flow * (oil - water)
+        oil = oil + 0.03 * rate * force - taken - 0.01 * (oil - 20.0)
+        water += 0.02 * taken.sum() - (1.2 if chills else 0.0) + 0.02 * (20.0 - water)
+        stock = np.clip(stock + np.append(speed[0], rate[:-1]) - rate, 0.0, 40.0)
+        current = 0.2 * force * rate + 3.0 + 0.05 * (60.0 - oil)
+        last = [pressure, air, 2.0 + 0.5 * air * pressure, water, flow]
+        row = np.concatenate([force, oil, current, 30.0 * rate, stock, last]) + z[t] * noise
+        for what, column, off in (
+            (5, PRESSES + k, 2.5 * sign), (6, 5 * PRESSES, 0.25 * sign),
+            (7, 2 * PRESSES + k, 1.5 * sign), (8, 4 * PRESSES + k, 4.0),
+        ):  # fmt: skip
+            row[column] += off if of == what else 0.0
+        out[t] = row
+    steps = [3 * PRESSES + k, k, 5 * PRESSES + 1, 5 * PRESSES, 5 * PRESSES + 4, PRESSES + k]
+    steps += [5 * PRESSES, 2 * PRESSES + k, 4 * PRESSES + k]
+    return out[300:], steps[kind] if kind >= 0 else -1
+
+
 PLANTS = {
     "tanks": (tanks, TANK_KINDS),
     "batches": (batches, BATCH_KINDS),
     "lags": (lags, LAG_KINDS),
     "rooms": (rooms, ROOM_KINDS),
+    "presses": (presses, PRESS_KINDS),
 }
