@@ -16,15 +16,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamddcrp.plots.clock import Clock
 from streamddcrp.plots.figures import INK, styled
 from streamddcrp.plots.findings import changed_features, find, odd_features, telling_features
 from streamddcrp.plots.palette import COLOURS, DARK, GREY, colours_of
 from streamddcrp.plots.segments import HOLD, Numbers, visits
-from streamddcrp.plots.series import Labelled
+from streamddcrp.plots.series import Clock, Labelled
 from streamddcrp.plots.timeline import draw, render
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.report.regime_page import page_of_regimes
+from streamddcrp_connectors.report.page import page_of_regimes
 from streamddcrp_connectors.report.results import read_labelled
 from streamddcrp_connectors.report.words import in_words, number
 from streamddcrp_connectors.run.columns import Columns

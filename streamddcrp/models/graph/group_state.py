@@ -54,6 +54,8 @@ class Particles(NamedTuple):
     # place of the table's cluster in the pool; -1: no data
     entry: Annotated[IntArray, "P K", -1, rec.index("C", none=True)]
     n_aux: Annotated[IntArray, "P K"]  # auxiliary items of all nodes
+    # table of each of the last rows, of row i at i mod 64; -1: none, or a forgotten one
+    label: Annotated[IntArray, "P 64", -1, rec.index("K", none=True)]
 
 
 class Cells(NamedTuple):
@@ -210,6 +212,8 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     of_node, n_aux = np.zeros((P, A), np.int64), np.zeros((P, known["K"]), np.int64)
     np.add.at(of_node, (q, a), count)
     np.add.at(n_aux, (q, j), count)
+    at = arrays["particles.label"]
+    of_label = np.take_along_axis(np.pad(entry, [(0, 0), (0, 1)]), at, axis=1)
     has_rows = np.zeros((P, known["K"]), np.bool_)
     has_rows[p, k] = True
     items = np.where(np.arange(A) == 0, config.n_root, config.n_node)
@@ -218,6 +222,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
         or G * (config.n_node > 0) < A - 1
         or (of_node != items * (arrays["particles.weight"][:, None] > 0)).any()
         or (n_aux != arrays["particles.n_aux"]).any()
+        or bool((of_label < 0).any())
         or (has_rows != (entry >= 0)).any()  # a table has data if and only if it has rows
         or (arrays["groups.seen"] >= arrays["counts"][N_SEEN]).any(),
         "nodes and groups",

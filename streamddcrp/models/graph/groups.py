@@ -17,8 +17,8 @@ from streamddcrp.models.graph import group_state as states
 from streamddcrp.models.graph.config import alpha_by_particle, alpha_weights
 from streamddcrp.models.graph.group_state import Config, State, dense
 from streamddcrp.models.graph.kernels.forget import forget_group
+from streamddcrp.models.graph.kernels.group import amend, step_rows
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
-from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.particles.kernels.names import N_NAMES
 from streamddcrp.particles.state import learn_rows
 from streamddcrp.typing import FloatArray, IntArray
@@ -151,6 +151,13 @@ class GroupEngine(ParticleEngine):
     memory = Memory(
         states.empty_state, states.arrays_of, states.check_arrays, states.state_from_arrays
     )
+    amending = staticmethod(amend)
+
+    @property
+    def n_correctable(self) -> int:
+        label, n = self.state.particles.label[self.state.particles.weight > 0.0], self.state.n_seen
+        last = np.arange(n - 1, max(n - label.shape[1], 0) - 1, -1) % label.shape[1]
+        return int(np.cumprod((label[:, last] >= 0).all(axis=0)).sum())
 
     def with_prior(self, likelihood: Likelihood) -> Self:
         return replace(

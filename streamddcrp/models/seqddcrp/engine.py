@@ -17,6 +17,7 @@ from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.base import holes
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels import layout
+from streamddcrp.models.seqddcrp.kernels.amend import amend
 from streamddcrp.models.seqddcrp.kernels.arrival import explain_next, predict, step_rows
 from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.kernels.reasons import before, began, compare
@@ -149,6 +150,20 @@ class Engine:
         at, rows, out, view = room
         home = kernel(time, given, np.empty(len(config.hyper)), rows, out, view)
         return state.table.ids.item(home), explained(self.likelihood, x, at, out, view)
+
+    def amend(self, back: int, old: FloatArray, new: FloatArray) -> bool:
+        """Give the row ``back`` rows ago the values ``new`` (D,), if it has the ``old`` ones.
+
+        Returns whether it has. Missing values, which may be imputed, are not compared.
+        """
+        rows, _ = self.likelihood.prepare(np.stack([old, new]))
+        (was, now), state = np.ascontiguousarray(rows), self.state
+        i = int(state.counts[layout.N_ROWS]) - back
+        kept = np.where(np.isnan(was), was, state.rows.x[i])
+        if not np.allclose(was, kept, rtol=1e-9, atol=0.0, equal_nan=True):
+            return False
+        entry_point(amend)(*groups_of(self.config, state), i, now)
+        return True
 
     def column(self, label: int) -> int | None:
         """Return the index of a table, or None if it no longer exists."""

@@ -32,6 +32,9 @@ def _empty_table(state, p, k):
     particles.entry[p, k] = -1
     if particles.last[p] == k:
         particles.last[p] = -1
+    for r in range(particles.label.shape[1]):
+        if particles.label[p, r] == k:
+            particles.label[p, r] = -1
 
 
 @uncounted

@@ -11,6 +11,7 @@ from streamddcrp.models.graph.kernels import cells
 from streamddcrp.models.graph.kernels import children as choices
 from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, move, n_clusters
 from streamddcrp.models.graph.kernels.forget import forget_cluster
+from streamddcrp.models.graph.kernels.revise import reweigh
 from streamddcrp.numerics import copy_row, log_add_exp
 from streamddcrp.particles.kernels import names as at
 from streamddcrp.particles.kernels.pool import EMPTY, drop
@@ -128,6 +129,7 @@ def _copy(state, p, to):
     K = particles.n_tables[p]
     particles.n_tables[to] = K
     particles.last[to] = particles.last[p]
+    copy_row(particles.label[to], particles.label[p])
     for k in range(K):
         e = particles.entry[p, k]
         particles.entry[to, k] = e
@@ -188,6 +190,7 @@ def _seat(config, state, g, a):
             choices.count_parents(config, grid, base_row(grid, p), m + cells.row_total(own, p, g))
         cells.add_to(own, p, g, k, 1)
         particles.last[p] = k
+        particles.label[p, n % particles.label.shape[1]] = k
 
 
 @uncounted
@@ -258,6 +261,12 @@ def step_rows(config, state, X, t, group, start, out):
             choices.weigh_names(state)
             at.refresh_names(names, events, counts, n + 1, t[b])
     return X.shape[0]
+
+
+@entry
+def amend(config, state, i, old, new):
+    """As `reweigh`, for one of the last rows."""
+    reweigh(config, state, i, old, new)
 
 
 @uncounted
