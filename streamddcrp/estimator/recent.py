@@ -105,8 +105,7 @@ class TimeLine(RowModel):
         regime predicted on arrival. Shows up to 32 columns of the last 1,000 rows;
         a loaded model draws the rows learned since.
         """
-        from streamddcrp.plots.clock import Clock  # noqa: PLC0415 -- only for pictures
-        from streamddcrp.plots.series import Labelled  # noqa: PLC0415
+        from streamddcrp.plots.series import Clock, Labelled  # noqa: PLC0415
         from streamddcrp.plots.timeline import plot_series  # noqa: PLC0415
 
         t, labels, scores, values = (Recent(0) if self._recent is None else self._recent).rows()
