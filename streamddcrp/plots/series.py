@@ -69,8 +69,11 @@ class Clock:
 
     @Cached
     def _unit(self) -> Any:
-        """Coarsest unit in which all time stamps are whole."""
-        return next((name for name, size in _UNITS if not (self._ticks % size).any()), "ns")
+        """Coarsest unit in which all time stamps are whole, or that is a tenth of their step."""
+        steps = np.diff(self._ticks)
+        step = np.median(steps[steps > 0]) if (steps > 0).any() else 0
+        units = (name for name, n in _UNITS if not (self._ticks % n).any() or 10 * n <= step)
+        return next(units, "ns")
 
     @Cached
     def _decimals(self) -> int:

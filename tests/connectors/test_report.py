@@ -59,7 +59,7 @@ Came back after another regime had taken over:
   regime 1, once: 2024-05-01 22:00
   regime 2, once: 2024-05-02 01:00
 
-Most surprising moments, numbered as in the picture (in nats; the higher, the less expected):
+Most surprising moments (nats), farthest above the rows around first, numbered as in the picture:
   1. 2024-05-01 14:00: surprise 9; flow 20; regime 2 begins
   2. 2024-05-01 22:00: surprise 5; flow 10; back to regime 1
 """
@@ -197,7 +197,7 @@ def test_one_key_of_several(tmp_path):
     check_picture(tmp_path / "found")
     several = report(results, *columns)
     assert several.exit_code == 0, several.output
-    assert several.stdout.startswith("data.csv: 2 keys; ")
+    assert several.stdout.startswith("data.csv: 2 keys, none of them ")
     assert "  a: regime " in several.stdout
     check_picture(tmp_path / "found")
     unknown = report(results, *columns, "--only", "c")

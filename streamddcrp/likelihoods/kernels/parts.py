@@ -250,6 +250,8 @@ def _nw_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out
     root, dof, spread = q + 6 + D, post[q + 2], post[q + 3]
     nu = dof + 1.0 - D
     psis = digamma(0.5 * dof + 0.5)
+    usual = 0.5 * (dof + 1.0) * (psis - digamma(0.5 * dof)) - log_rising(0.5 * dof, 0.5)
+    usual += 0.5 * (LOG_PI - math.log(spread))
     for d in range(D):
         out[USUAL, c + d] = 0.0
     for j in range(D):  # column j of L, from L^-1 by substitution: the scatter is L L'
@@ -266,11 +268,7 @@ def _nw_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out
         out[MEAN, c + d] = hyper[h + 4 + d] + post[q + 6 + d]
         out[VARIANCE, c + d] = _variance(out[USUAL, c + d] / (spread * nu), nu)
         rest = max(total - slope * slope / precision, 0.0)
-        out[USUAL, c + d] = (
-            0.5 * (LOG_PI - math.log(spread) - math.log(precision) + math.log1p(spread * rest))
-            - log_rising(0.5 * dof, 0.5)
-            + _usual_log(dof)
-        )
+        out[USUAL, c + d] = usual + 0.5 * (math.log1p(spread * rest) - math.log(precision))
     return 0.5 * (dof + 1.0) * (psis - digamma(0.5 * nu)) - post[q + 4]
 
 

@@ -14,6 +14,7 @@ from streamddcrp.contract import KINDS, P_NEW, SCORE
 from streamddcrp.decay import Decay
 from streamddcrp.estimator.reasons import asked, explained
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.base import holes
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.amend import amend
@@ -132,11 +133,12 @@ class Engine:
         return out, probs
 
     def explain(
-        self, x: FloatArray, t: float, bound: Any = None
+        self, x: FloatArray, t: float, bound: Any = None, room: Any = None
     ) -> tuple[int, tuple[IntArray, tuple[float, float], FloatArray, FloatArray]]:
         """Explain a checked row (D,): the id of the regime expected, and what `explained` says.
 
-        ``bound``: the kernel with the arrays of the state, if known.
+        ``bound``: the kernel with the arrays of the state, and ``room``: what `asked` returns, if
+        known.
         """
         config, state = self._for_width(len(x))
         time, given = self.in_time(t), _NOTHING
@@ -144,7 +146,8 @@ class Engine:
             times = np.array([time])
             given = given_weights(self.decay, config, state, times, clocked=self.clocked)
         kernel = bound or partial(entry_point(explain_next), *groups_of(config, state))
-        at, rows, out, view = asked(self.likelihood, x, self.past, state.n_tables + 1)
+        room = room or asked(self.likelihood, x, self.past, state.n_tables + 1)
+        at, rows, out, view = room
         home = kernel(time, given, np.empty(len(config.hyper)), rows, out, view)
         return state.table.ids.item(home), explained(self.likelihood, x, at, out, view)
 
@@ -282,6 +285,8 @@ class Alone:
         self._config: Config | None = None
         self._counts: Any = None
         self._learn = self._ask = self._why = None
+        self._room: Any = None  # arrays for explanations, and the values that they lack
+        self._holes: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Alone, (self.engine,)  # a copy has its own arrays
@@ -347,8 +352,15 @@ class Alone:
 
     def explain(self) -> Any:
         """Explain the row as `Engine.explain` does."""
-        engine = self.engine
-        found = engine.explain(self.row, self.t, self._why)
+        engine, room = self.engine, self._room
+        n_tables = engine.state.n_tables + 1
+        if room is None or len(room[2]) != 2 + n_tables or not self._as_it_is:
+            room = self._room = asked(engine.likelihood, self.row, None, n_tables)
+            self._holes = holes(room[1])
+        else:
+            room[1][:] = self.row
+            self._holes.fill(np.nan)
+        found = engine.explain(self.row, self.t, self._why, room)
         if self._why is None:
             self._why = entry_with(explain_next, *groups_of(engine.config, engine.state))
         return found
