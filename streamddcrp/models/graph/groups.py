@@ -198,6 +198,8 @@ class GroupEngine(ParticleEngine):
 
     def _n_clusters(self) -> IntArray:
         particles = self.state.particles
+        if self.config.gamma < np.inf:  # tables of groups, each of which alpha opened
+            return np.asarray(particles.n_aux.sum(axis=1), np.int64)
         return np.asarray(((particles.entry >= 0) | (particles.n_aux > 0)).sum(axis=1), np.int64)
 
     def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
@@ -228,10 +230,13 @@ class GroupEngine(ParticleEngine):
             at = pool.name[particles.entry[p, k]]
             K = particles.entry.shape[1]
             rows = dense(self.state.own, p, K + 1, K)[1:][k]
-            items = dense(self.state.aux, p, 1, K)[0]
-            size = config.n_root + rows.sum(axis=1, keepdims=True)
-            share = particles.weight[p] * (prob[p] / (alpha + size)).sum(axis=1, keepdims=True)
-            found[np.ix_(at, at)] += share * (items[k] + rows[:, k])
+            size, items = config.n_root + rows.sum(axis=1, keepdims=True), particles.n_aux[p, k]
+            weight = particles.weight[p] * prob[p] / (alpha + size)
+            tied = weight.sum(axis=1, keepdims=True)
+            found[np.ix_(at, at)] += tied * rows[:, k]
+            if config.gamma < np.inf:
+                tied = weight @ alpha[:, None] / (config.gamma + items.sum())
+            found[np.ix_(at, at)] += tied * items
         live = live_names(names)
         return np.asarray(found[np.ix_(live, live)] / names.weight[live][:, None])
 
