@@ -171,6 +171,12 @@ STREAMS = {
         ),
         NUMBERS,
     ),
+    "turned, with covariances": (
+        Turned(Product([(NormalWishart(), [0, 2]), (NormalGamma(*PRIOR), [1])]),
+            [0, 2], [0.1, 0.2], [2.0, 1.5], TURN,
+        ),
+        NUMBERS,
+    ),
 }  # fmt: skip
 
 
