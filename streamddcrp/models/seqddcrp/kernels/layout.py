@@ -35,7 +35,8 @@ AT = 53  # index of the mixed state that was most probable, -1: none
 ASKED = 54  # id that the last row first asked `state` to change to; -1: none
 N_ASKED = 55  # such rows so far
 N_HELD = 56  # and how many were confirmed by the next row
-N_COUNTS = 57
+N_KEPT = 57  # evicted rows that the ring has received
+N_COUNTS = 58
 
 # sums (float64)
 FROZEN_BOUND = 0  # link terms of evicted rows, log marginals of retired tables
