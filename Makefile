@@ -80,20 +80,24 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'streamddcrp needs Python 3.11 or later; set PYTHON=/path/to/python3.11')"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 
+# What is never imported need not be turned into bytecode, which would take half the time.
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable ".[plot]"
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable ".[plot]"
 	touch $@
 
-$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.pip: | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --editable ".[plot]" --group test
 	touch $@
 
-$(VENV)/.lint: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.lint: pyproject.toml | $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --editable ".[plot]" --group test --group lint
 	touch $@
 
-$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.docs: pyproject.toml | $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --editable ".[plot]" --group docs
 	touch $@

@@ -1,4 +1,4 @@
-"""Three more processes with faults, unlike the one of `benchmarks.faults`, for judging only.
+"""Five more processes with faults, unlike the one of `benchmarks.faults`, for judging only.
 
 Each returns ``rows`` rows, with a fault from row ``at`` on, and the column whose step
 causes it, or -1.
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
-TANKS, SENSORS, LATENT = 6, 32, 6
+TANKS, SENSORS, LATENT, ROOMS, PRESSES = 6, 32, 6, 6, 5
 TANK_KINDS = (
     "feed steps", "feed is colder", "pump is weak", "level sensor is off", "heater fouls",
     "tank leaks", "valve sticks", "thermometer is frozen", "flow meter is noisy",
@@ -23,6 +23,16 @@ BATCH_KINDS = (
 LAG_KINDS = (
     "cause steps", "cause swings", "cause is noisy", "sensor is off", "sensor is slow",
     "sensor is frozen", "sensor is noisy", "sensor shows half", "sensor drifts", "sensors swapped",
+)  # fmt: skip
+ROOM_KINDS = (
+    "thermometer is off", "set point steps", "radiator valve is off", "set point of supply steps",
+    "pump is weak", "outdoor thermometer is off", "fan is off", "CO2 sensor is off",
+    "supply thermometer is off", "burner is strong",
+)  # fmt: skip
+
+PRESS_KINDS = (
+    "press is slow", "press is hard", "air leaks", "compressor is weak", "water pump is weak",
+    "thermometer is off", "pressure sensor is off", "ammeter is off", "stock is miscounted",
 )  # fmt: skip
 
 
@@ -187,8 +197,123 @@ def lags(seed: int, kind: int, rows: int, at: int) -> tuple[FloatArray, int]:
     return out[400:], one if kind == 3 else -1
 
 
+def rooms(seed: int, kind: int, rows: int, at: int) -> tuple[FloatArray, int]:
+    """Six heated and ventilated rooms, a boiler by the weather: controllers within controllers.
+
+    Columns: temperature, radiator valve, CO2 and fan of each room, then supply temperature,
+    burner, flow, return temperature and outdoor temperature.
+    """
+    rng = np.random.default_rng([seed, 77])
+    n, begin, k = rows + 500, at + 500, int(rng.integers(ROOMS))
+    sign = float(rng.choice([-1.0, 1.0]))
+    warm, valve, fan = np.full(ROOMS, 21.0), np.full(ROOMS, 0.4), np.full(ROOMS, 0.4)
+    sum_warm, sum_air, air = np.zeros(ROOMS), np.zeros(ROOMS), np.full(ROOMS, 600.0)
+    supply, burner, sum_supply, back, outdoor, fast = 55.0, 0.5, 0.0, 45.0, 5.0, 0.0
+    aim, capacity = rng.uniform(20.0, 22.5, ROOMS), rng.uniform(15.0, 40.0, ROOMS)
+    loss, size = rng.uniform(0.01, 0.03, ROOMS), rng.uniform(0.5, 1.5, ROOMS)
+    wall, people = rng.uniform(0.0, 0.03, ROOMS), np.zeros(ROOMS)
+    noise = np.repeat([0.05, 0.004, 8.0, 0.005], ROOMS)
+    noise = np.append(noise, [0.2, 0.005, 0.01, 0.2, 0.1])
+    out, z = np.empty((n, 4 * ROOMS + 5)), rng.normal(size=(n, 4 * ROOMS + 5))
+    for t in range(n):
+        of = kind if t >= begin else -1
+        outdoor = 5.0 + 0.99 * (outdoor - 5.0) + 0.1 * rng.normal()
+        fast = 0.8 * fast + 0.05 * rng.normal()
+        people = np.where(rng.random(ROOMS) < 0.03, rng.poisson(1.5, ROOMS), people)
+        moved, blows = np.clip(valve, 0.0, 1.0), np.clip(fan, 0.05, 1.0)
+        if of == 2:
+            moved[k] = np.clip(moved[k] + 0.25 * sign, 0.0, 1.0)
+        if of == 6:
+            blows[k] = min(blows[k] + 0.3, 1.0)
+        pump = (0.7 if of == 4 else 1.0) * (1.0 + 0.01 * rng.normal())
+        flow = pump * moved * size / (1.0 + 0.1 * moved.sum())
+        heat = 0.5 * flow * (supply - warm)
+        side = wall * (np.roll(warm, 1) - warm)
+        side += np.roll(wall, -1) * (np.roll(warm, -1) - warm)
+        lost = (loss * capacity + 0.15 * blows) * (warm - outdoor)
+        warm = warm + (heat - lost + side * capacity + 0.1 * people) / capacity
+        warm += 0.01 * rng.normal(size=ROOMS)
+        air = air + (18.0 * people - 0.12 * blows * (air - 420.0))
+        back += 0.3 * (supply - heat.sum() / max(flow.sum(), 0.05) - back)
+        power = burner + (0.15 * sign if of == 9 else 0.0)
+        supply += 0.2 * (back + 40.0 * power - supply) - 0.02 * (supply - 20.0) + 0.1 * fast
+        last = [supply, np.clip(power, 0.0, 1.2), flow.sum(), back, outdoor + fast]
+        row = np.concatenate([warm, moved, air, blows, last]) + z[t] * noise
+        for what, column, off in (
+            (0, k, 0.6 * sign), (5, -1, 3.0 * sign), (7, 2 * ROOMS + k, 150.0),
+            (8, 4 * ROOMS, 3.0 * sign),
+        ):  # fmt: skip
+            row[column] += off if of == what else 0.0
+        out[t] = row
+        goal = aim + np.where((np.arange(ROOMS) == k) & (of == 1), sign, 0.0)
+        sum_warm = np.clip(sum_warm + 0.01 * (goal - row[:ROOMS]), -0.5, 0.6)
+        valve = 0.4 + 0.35 * (goal - row[:ROOMS]) + sum_warm
+        stale = row[2 * ROOMS : 3 * ROOMS] - 700.0
+        sum_air = np.clip(sum_air + 2e-5 * stale, -0.4, 0.6)
+        fan = 0.4 + 0.0015 * stale + sum_air
+        off = 62.0 - row[-1] + (5.0 * sign if of == 3 else 0.0) - row[4 * ROOMS]
+        sum_supply = np.clip(sum_supply + 0.002 * off, -0.5, 0.7)
+        burner = np.clip(0.4 + 0.02 * off + sum_supply, 0.0, 1.0)
+    steps = [k, k, ROOMS + k, 4 * ROOMS, 4 * ROOMS + 2, 4 * ROOMS + 4, 3 * ROOMS + k]
+    steps += [2 * ROOMS + k, 4 * ROOMS, 4 * ROOMS + 1]
+    return out[500:], steps[kind] if kind >= 0 else -1
+
+
+def presses(seed: int, kind: int, rows: int, at: int) -> tuple[FloatArray, int]:
+    """Five presses that share compressed air and cooling water, and wait for each other.
+
+    Columns: force, oil temperature, current, stroke and stock of each press, then the pressure,
+    flow and power of the air, and the temperature and flow of the water. A thermostat is on or off.
+    """
+    rng = np.random.default_rng([seed, 78])
+    n, begin, k = rows + 300, at + 300, int(rng.integers(PRESSES))
+    sign = float(rng.choice([-1.0, 1.0]))
+    speed, hard = rng.uniform(0.7, 1.3, PRESSES), rng.uniform(0.8, 1.2, PRESSES)
+    oil, stock = np.full(PRESSES, 45.0), np.full(PRESSES, 20.0)
+    pressure, total, water, chills, batch, wear = 7.0, 0.0, 14.0, False, 0.0, 0.0
+    noise = np.append(np.repeat([0.4, 0.2, 0.15, 0.3, 0.05], PRESSES), [0.03, 0.1, 0.3, 0.1, 0.2])
+    out, z = np.empty((n, 5 * PRESSES + 5)), rng.normal(size=(n, 5 * PRESSES + 5))
+    for t in range(n):
+        of = kind if t >= begin else -1
+        batch = 0.97 * batch + 0.25 * rng.normal()  # of material, harder or softer
+        wear = 0.999 * wear + 0.02 * rng.normal()
+        runs = np.where(stock > 2.0, 1.0, 0.3) * np.where(
+            np.append(stock[1:], 0.0) < 38.0, 1.0, 0.3
+        )
+        rate = speed * runs * (1.0 + 0.02 * rng.normal(size=PRESSES))
+        if of == 0:
+            rate[k] *= 0.7
+        force = 50.0 * hard * (1.0 + 0.03 * batch) + 2.0 * (pressure - 7.0) + wear
+        if of == 1:
+            force[k] += 4.0 * sign
+        used = 2.0 * rate.sum() + (1.5 if of == 2 else 0.0)
+        total = np.clip(total + 0.02 * (7.0 - pressure), -5.0, 5.0)
+        air = np.clip(10.0 + 8.0 * (7.0 - pressure) + 10.0 * total, 0.0, 20.0)
+        pressure += 0.05 * (air * (0.8 if of == 3 else 1.0) - used)
+        chills = water > 15.0 or (chills and water > 13.0)
+        flow = 12.0 * (0.6 if of == 4 else 1.0)
+        taken = 0.004 * flow * (oil - water)
+        oil = oil + 0.03 * rate * force - taken - 0.01 * (oil - 20.0)
+        water += 0.02 * taken.sum() - (1.2 if chills else 0.0) + 0.02 * (20.0 - water)
+        stock = np.clip(stock + np.append(speed[0], rate[:-1]) - rate, 0.0, 40.0)
+        current = 0.2 * force * rate + 3.0 + 0.05 * (60.0 - oil)
+        last = [pressure, air, 2.0 + 0.5 * air * pressure, water, flow]
+        row = np.concatenate([force, oil, current, 30.0 * rate, stock, last]) + z[t] * noise
+        for what, column, off in (
+            (5, PRESSES + k, 2.5 * sign), (6, 5 * PRESSES, 0.25 * sign),
+            (7, 2 * PRESSES + k, 1.5 * sign), (8, 4 * PRESSES + k, 4.0),
+        ):  # fmt: skip
+            row[column] += off if of == what else 0.0
+        out[t] = row
+    steps = [3 * PRESSES + k, k, 5 * PRESSES + 1, 5 * PRESSES, 5 * PRESSES + 4, PRESSES + k]
+    steps += [5 * PRESSES, 2 * PRESSES + k, 4 * PRESSES + k]
+    return out[300:], steps[kind] if kind >= 0 else -1
+
+
 PLANTS = {
     "tanks": (tanks, TANK_KINDS),
     "batches": (batches, BATCH_KINDS),
     "lags": (lags, LAG_KINDS),
+    "rooms": (rooms, ROOM_KINDS),
+    "presses": (presses, PRESS_KINDS),
 }

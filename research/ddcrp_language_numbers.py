@@ -10,13 +10,14 @@ import scipy.sparse as sp
 from streamddcrp.decay import Decay, NoDecay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.language.base_measure import BaseMeasure
-from streamddcrp.models.language.corpus import Corpus, matches
 from streamddcrp.models.language.estimator import link_posterior
 from streamddcrp.models.language.fit import (
+    Corpus,
     EvidenceSurface,
     LanguageFit,
     evidence_surface,
     fit_language,
+    matches,
 )
 from streamddcrp.typing import FloatArray, IntArray
 

@@ -16,9 +16,8 @@ from .models.graph.graph_crp import GraphCRP
 from .models.graph.group_dp import GroupDP
 from .models.graph.group_gibbs import GroupDPSamples, sample_group_dp
 from .models.language.base_measure import BaseMeasure
-from .models.language.corpus import Corpus
 from .models.language.estimator import LinkLanguageModel
-from .models.language.fit import evidence_surface, fit_language
+from .models.language.fit import Corpus, evidence_surface, fit_language
 from .models.seqddcrp.batch import SeqDDCRPFit, fit_seqddcrp
 from .models.seqddcrp.estimator import SeqDDCRP
 from .models.seqddcrp.reference import Reference

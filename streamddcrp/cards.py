@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _ROWS, _COLUMNS, _LETTERS = 8, 9, 60  # of a table; letters of a cell
@@ -39,13 +39,21 @@ class ResultCard:
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        card = _card(type(self).__name__, "")
         fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]  # this class is a mixin
         more = inspect.getmembers(type(self), lambda member: isinstance(member, property))
         names = [name for name, _ in more if name[0] != "_"] + [field.name for field in fields]
-        rows = ((name, getattr(self, name)) for name in names)
-        _table(card, ("field", "value"), rows)
-        return ET.tostring(card, encoding="unicode", method="html")
+        rows = [(name, getattr(self, name)) for name in names]
+        return table_card(type(self).__name__, "", ("field", "value"), rows, len(rows))
+
+
+def table_card(
+    name: str, said: str, names: Iterable[str], rows: Sequence[Iterable[Any]], most: int = _ROWS
+) -> str:
+    """Return a card with a line and the first rows of a table."""
+    card = _card(name, said)
+    _table(card, names, rows[:most])
+    _line(card, f"{len(rows) - most:,} more" if len(rows) > most else "")
+    return ET.tostring(card, encoding="unicode", method="html")
 
 
 def _changed(model: Any) -> str:

@@ -78,14 +78,18 @@ class Part(NamedTuple):
 
     def __str__(self) -> str:
         """Describe the part in words."""
+        return f"{self.name}{':' if math.isnan(self.expected) else ''} {self._words}"
+
+    @property
+    def _words(self) -> str:
         if math.isnan(self.expected):
-            return f"{self.name}: {self.excess:.3g} nats"
+            return f"{self.excess:.3g} nats"
         off = self.deviations
         what = "as usual by itself" if self.excess >= 1.0 else "as usual"
         if abs(off) >= 0.95:
             far = f"{abs(off):.{0 if abs(off) >= 9.95 else 1}f} standard deviations"
             what = f"{far} {'high' if off > 0.0 else 'low'}"
-        return f"{self.name} {_short(self.value)}, expected {_pair(self.expected, self.sd)}: {what}"
+        return f"{_short(self.value)}, expected {_pair(self.expected, self.sd)}: {what}"
 
 
 def _short(value: float) -> str:

@@ -113,9 +113,9 @@ class Request(Look):
     _: KW_ONLY
     model: str | None = option(
         "The model: seqddcrp, ddcrp, text, embeddings, temporal-dpm, graph-crp, group-dp, "
-        "tv-ibp, nested-topics, nested-components, or another installed model. Or a TOML file of "
-        "its options, in which 'model' may name it [default: seqddcrp; with --text, text; with "
-        "--epoch, temporal-dpm].",
+        "tv-ibp, nested-topics, nested-components, language, or another installed model. Or a "
+        "TOML file of its options, in which 'model' may name it [default: seqddcrp; with --text, "
+        "text; with --epoch, temporal-dpm].",
         metavar="NAME|FILE.toml",
     )
     epoch: str | None = option(

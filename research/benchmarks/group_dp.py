@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
@@ -111,9 +112,9 @@ def apart(data: Data, sweeps: int, seed: int) -> Result:
     return float(np.mean(scores)), float(np.mean(ari))
 
 
-def by_stream(data: Data, sweeps: int, seed: int) -> Result:
+def by_stream(data: Data, sweeps: int, seed: int, **options: Any) -> Result:
     """One pass of the particles; the labels are those of the arrivals."""
-    model = GroupDP(alpha=("gamma", 1.0, 1.0), likelihood=LIKELIHOOD, seed=seed)
+    model = GroupDP(alpha=("gamma", 1.0, 1.0), likelihood=LIKELIHOOD, seed=seed, **options)
     label = model.step_many(data.X, group=data.group)["label"].to_numpy()
     pairs = zip(data.X_held.tolist(), data.group_held, strict=True)
     scores = [-model.score_one(dict(enumerate(x)), group=g) for x, g in pairs]
@@ -149,6 +150,12 @@ MODELS: dict[str, Any] = {
     'the same, `n_shared="auto"`': by_groups(int, n_shared="auto"),
     "`GroupDP`, alpha learned, one pass": by_stream,
     "the same, 2 to 50 auxiliary items by evidence": by_evidence,
+    **{
+        f"`GroupDP(gamma=1.0)`, {n} particles, one pass": partial(
+            by_stream, gamma=1.0, n_particles=n
+        )
+        for n in (50, 200, 1000, 4000)
+    },
     "one Dirichlet process for all groups": by_groups(lambda g: "all"),
     "one for each group": apart,
 }

@@ -18,9 +18,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.machine import machine, markdown, met, spread
 from research.data import read_documents, shared_file
 from streamddcrp.models.language.base_measure import BaseMeasure
-from streamddcrp.models.language.corpus import Corpus
 from streamddcrp.models.language.estimator import LinkLanguageModel
-from streamddcrp.models.language.fit import evidence_surface
+from streamddcrp.models.language.fit import Corpus, evidence_surface
 
 DECAYS: tuple[tuple[Any, ...], ...] = (
     ("exponential", 100.0), ("none",), ("window", 100), ("window", 540), ("logistic", 100.0),

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.compilation import entry_point
 from streamddcrp.contract import LIVE, P_NEW
 from streamddcrp.estimator.stored import past_of
 from streamddcrp.estimator.views import with_parameters
@@ -47,6 +48,7 @@ class ParticleEngine:
     time_unit: float = 1.0
 
     memory: ClassVar[Memory]
+    amending: ClassVar[Any]  # kernel(config, state, item, old, new)
 
     @classmethod
     def continued(
@@ -74,6 +76,16 @@ class ParticleEngine:
     def step(self, X: FloatArray, t: FloatArray, *side: Any) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
         raise NotImplementedError
+
+    @property
+    def n_correctable(self) -> int:
+        """How many of the last rows each particle knows the table of."""
+        raise NotImplementedError
+
+    def amend(self, item: int, old: FloatArray, new: FloatArray) -> None:
+        """Replace the values (D,) of one of these rows."""
+        rows, _ = self.likelihood.prepare(np.stack([old, new]), None)
+        entry_point(self.amending)(self.config, self.state, item, *np.ascontiguousarray(rows))
 
     @property
     def log_evidence(self) -> float:

@@ -12,7 +12,7 @@ from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, Event
 from streamddcrp.data.batches import widest
 from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.estimator.particle_engine import ParticleEngine
-from streamddcrp.estimator.recent import TimeLine
+from streamddcrp.estimator.recent import Correctable, TimeLine
 from streamddcrp.estimator.stored import check_types
 from streamddcrp.estimator.views import events_since, in_pieces, no_tables
 from streamddcrp.likelihoods import (
@@ -112,7 +112,7 @@ class WarmingUp(TimeLine):
         refuse_if(len(X) > self.warmup or bool(np.isinf(X).any()), "warm-up")
 
 
-class ParticleModel(WarmingUp):
+class ParticleModel(WarmingUp, Correctable):
     """A model that follows numeric rows with particles once the first rows have set the scale.
 
     A subclass supplies `_blank` and `_continued`, which create its engine. Side inputs of rows
@@ -224,6 +224,14 @@ class ParticleModel(WarmingUp):
     def _predict_row(self, x: FloatArray, t: float, *side: Any) -> tuple[FloatArray, Probabilities]:
         predicted: tuple[FloatArray, Probabilities] = self._engine.predict(x, t, *side)
         return predicted
+
+    @property
+    def _n_correctable(self) -> int:
+        engine = self._engine
+        return 0 if engine is None or engine.past is not None else int(engine.n_correctable)
+
+    def _correct(self, back: int, old: FloatArray, new: FloatArray) -> None:
+        self._engine.amend(self._n_seen - back, old, new)
 
     # -- looking at the model --------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.arguments import checked
-from streamddcrp.cards import ResultCard
+from streamddcrp.cards import table_card
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import Part, said
 from streamddcrp.likelihoods import Likelihood
@@ -24,7 +24,7 @@ _MOST = 5  # reasons of an event
 
 
 @dataclass(slots=True, unsafe_hash=True)  # frozen, it would take twice as long to make
-class Explanation(ResultCard):
+class Explanation:
     """What makes up a row's surprise.
 
     Attributes
@@ -65,13 +65,27 @@ class Explanation(ResultCard):
     @property
     def why(self) -> str:
         """The largest part in words, and up to two more with at least a nat of excess."""
-        return said(p for i, p in enumerate(self.parts[:_FEW]) if not i or p.excess >= LEAST)
+        return said(self._main)
+
+    @property
+    def _main(self) -> list[Part]:
+        return [p for i, p in enumerate(self.parts[:_FEW]) if not i or p.excess >= LEAST]
+
+    def _repr_html_(self) -> str:
+        rows = [(part.name, part._words, part.excess) for part in self.parts]
+        names = "part", "what", "excess, nats"
+        return table_card(type(self).__name__, self._headline, names, rows)
+
+    @property
+    def _headline(self) -> str:
+        left = f"; {self.shared:.0%} of the excess is in no single part"
+        return f"surprise {self.score:.4g} nats{left if self.shared >= 0.005 else ''}"
 
     def plot(self) -> Any:
         """Draw the excess of each part, at most 20, with its words; return the figure."""
         from streamddcrp.plots.reasons import plot_parts  # noqa: PLC0415 -- only for pictures
 
-        return plot_parts(self.parts, self.score, self.shared)
+        return plot_parts(self.parts, self._headline)
 
 
 class Explanations(Sequence[Explanation]):

@@ -8,9 +8,11 @@ import numpy as np
 
 from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.data.times import is_stamp
-from streamddcrp.estimator.row_model import RowModel
+from streamddcrp.errors import ConfigError
+from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.plots.segments import Numbers
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import whole
 
 ROWS = 1_000  # rows kept for a picture
 COLUMNS = 32  # of these rows
@@ -103,8 +105,7 @@ class TimeLine(RowModel):
         regime predicted on arrival. Shows up to 32 columns of the last 1,000 rows;
         a loaded model draws the rows learned since.
         """
-        from streamddcrp.plots.clock import Clock  # noqa: PLC0415 -- only for pictures
-        from streamddcrp.plots.series import Labelled  # noqa: PLC0415
+        from streamddcrp.plots.series import Clock, Labelled  # noqa: PLC0415
         from streamddcrp.plots.timeline import plot_series  # noqa: PLC0415
 
         t, labels, scores, values = (Recent(0) if self._recent is None else self._recent).rows()
@@ -131,3 +132,73 @@ class TimeLine(RowModel):
                 numbers=None if self._numbers is None else self._numbers.of,
             )
         )
+
+
+class Correctable(TimeLine):
+    """A model whose last rows can be corrected."""
+
+    @property
+    def _n_correctable(self) -> int:
+        """How many of the last rows can be corrected."""
+        raise NotImplementedError
+
+    def _correct(self, back: int, old: FloatArray, new: FloatArray) -> None:
+        """Give the row ``back`` rows ago, 1: the last, the values ``new`` (D,) for ``old``."""
+        raise NotImplementedError
+
+    def amend(self, row: int, old: Features, new: Features | None) -> None:
+        """Correct one of the last rows, or forget its values, as if they had never been seen.
+
+        Exact for every particle: its weight changes by the densities of the new and the old values
+        beside the rest of the table, and so does the evidence, which stays unbiased. `SeqDDCRP`
+        changes its bound to that of the corrected rows and sweeps the links of its window once.
+        What was said on arrival, and which particles were kept, does not change. O(particles), or
+        one sweep.
+
+        Parameters
+        ----------
+        row : int
+            Its arrival index, one of the last ``window`` rows in `SeqDDCRP` and `GraphCRP`, one of
+            the last 64 in `GroupDP` and in `DDCRPSampler`, there all within reach of a link.
+        old : dict
+            Its values as they were learned. Particle models do not store them, so they are not
+            checked there.
+        new : dict or None
+            Its values now; None: unknown. The row itself, its links and its table remain.
+
+        Raises
+        ------
+        ConfigError
+            The row has left memory or has not come; it is known to later rows as a column (an
+            autoregressive family); or seasons or laws are subtracted from rows. In `SeqDDCRP`, also
+            other old values than it has. Nothing changed.
+        SchemaError
+            None of the learned columns, or a value outside the family's support.
+
+        Examples
+        --------
+        >>> from streamddcrp import GraphCRP
+        >>> model = GraphCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5), alpha=0.3)
+        >>> for y in [0.1, -0.2, 81.0, 0.2]:
+        ...     model.learn_one({"y": y})
+        >>> model.amend(2, {"y": 81.0}, {"y": 0.81})
+        >>> model.summary()["id"].to_pylist()
+        [0]
+        """
+        back, most = self._n_seen - whole("row", row, 0), self._n_correctable
+        if not 0 < back <= most:
+            raise ConfigError(
+                f"row must be one of the last {most} rows of a model past its warm-up, without "
+                f"lagged columns, seasons or laws, got {row}: others cannot be taken out of what "
+                f"was learned"
+            )
+        before, after = self._known(old), self._known(dict.fromkeys(old) if new is None else new)
+        self._correct(back, before, after)
+        if self._recent is not None:
+            self._recent.amend(back, after)
+
+    def _known(self, x: Features) -> FloatArray:
+        """Return the values of the learned columns, (D,), others left out."""
+        values = self._vectorizer.transform(x, learn=False)
+        self._check_rows(values[None], self._feature_names())
+        return values

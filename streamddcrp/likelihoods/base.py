@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,8 +16,6 @@ from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.plane import Plane
 from streamddcrp.likelihoods.warp import images, log_slopes
 from streamddcrp.typing import FloatArray, IntArray
-
-_FEW = 32  # columns; more are copied one by one
 
 
 class Likelihood:
@@ -381,17 +378,16 @@ def _listed(value: Any) -> Any:
 def lacking(x: FloatArray, at: IntArray) -> FloatArray:
     """Return a row (D,), and copies without each of the columns ``at``: (1 + n, D)."""
     D = len(x)
-    if len(at) == D <= _FEW:
-        return x + _without_each(D)
     rows = np.empty((1 + len(at), D))
     rows[:] = x
-    rows[1 + np.arange(len(at)), at] = np.nan
+    if len(at) == D:
+        holes(rows).fill(np.nan)
+    else:
+        rows[1 + np.arange(len(at)), at] = np.nan
     return rows
 
 
-@cache
-def _without_each(D: int) -> FloatArray:
-    """Return what makes a row (D,) into copies without each column: -0 changes no number."""
-    rows = np.full((1 + D, D), -0.0)
-    np.fill_diagonal(rows[1:], np.nan)
-    return rows
+def holes(rows: FloatArray) -> FloatArray:
+    """Return what is missing in the copies (D,) of a row without each column, (1 + D, D)."""
+    D = rows.shape[1]
+    return rows.reshape(-1)[D :: D + 1]

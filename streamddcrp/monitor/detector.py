@@ -365,6 +365,5 @@ class _Watch:
                 found = reference._explain_row(rows[i], past if i else self._past)
             names = of._model._feature_names()
             told = of._model._in_words(names, X[i], rows[i], found)
-            most = told.parts[0].excess if told.parts else 0.0
-            lasts = before.words(names, X[:i], most) if before else []
-            self.why[i - len(X)] = "; ".join(filter(None, [*lasts, told.why])) or None
+            said = before.words(names, X[:i], told) if before else told.why
+            self.why[i - len(X)] = said or None

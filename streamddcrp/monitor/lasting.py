@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from streamddcrp.compilation import entry
+from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.records import FINITE, VALUE, WEIGHT, Within, check, check_one, empty, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -20,7 +21,8 @@ LEAST = 64  # rows beyond twice the columns, from which it can be learned
 WIDEST = 256  # columns; of wider rows only the surprise counts
 SHORT, LONG = 5, 20  # rows over which squares are averaged
 FAR = 10.0  # deviations; of values further off, the next forecasts make no more
-MOST = 100.0  # of a square
+MOST = 100.0  # of a square in the evidence
+KEPT = 1e6  # of a square that is stored; reasons do without the limit above
 RIDGE = 0.01  # of a column's variance, added before dividing
 TAIL = 0.99, 3.32  # a quantile, of half a chi-square with one degree of freedom
 _TINY = 1e-9
@@ -90,23 +92,32 @@ class Lasting:
             follow(usual, np.ascontiguousarray(X), np.empty((2, X.shape[1])), out)
         return usual, out
 
-    def words(self, names: list[str], X: FloatArray, least: float) -> list[str]:
-        """Say which columns move otherwise than usual after rows X (N, D); learn nothing.
+    def words(self, names: list[str], X: FloatArray, told: Explanation) -> str:
+        """Say why an alarm begins after rows X (N, D), with a row explained as ``told``.
 
-        At most three, the clearest first; none if the evidence is at most ``least``.
+        First come at most three columns that moved otherwise than usual in X, if that told more
+        than the row does. After the first column comes the one that it follows. Learns nothing.
         """
         usual, _ = self._after(X)
         if usual is None:
-            return []
-        told, ratio = np.zeros((2, len(names)))
-        judge(usual, told, ratio)
-        worst = np.argsort(-told, kind="stable")[:3].tolist()
-        return [
+            return told.why
+        least = told.parts[0].excess if told.parts else 0.0
+        evidence, ratio = _by_column(usual)
+        worst = np.argsort(-evidence, kind="stable")[:3].tolist()
+        said = [
             f"{names[d]} {math.sqrt(ratio[d]):.2g} times as far from its forecasts as usual, by "
             f"the last {LONG} rows"
             for d in worst
-            if told[d] > max(least, 0.25 * told[worst[0]])
+            if evidence[d] > max(least, 0.25 * evidence[worst[0]])
         ]
+        row = told._main
+        said += map(str, row)
+        if said:
+            first = worst[0] if len(said) > len(row) else names.index(row[0].name)
+            leader = _leader(usual, first)
+            if leader >= 0:
+                said.insert(1, f"{names[leader]} ({names[first]} follows it)")
+        return "; ".join(said)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -181,6 +192,25 @@ def _learned(X: FloatArray) -> _Usual | None:
     return usual
 
 
+def _by_column(usual: _Usual) -> tuple[FloatArray, FloatArray]:
+    """Return each column's evidence (D,) of squares without a limit, and their ratio to usual."""
+    D, last = len(usual.last), usual.turn[0] - 1 - np.arange(LONG)
+    recent = usual.recent[:, last % LONG, :D]
+    square = np.concatenate([recent[:, :SHORT].mean(axis=1), recent.mean(axis=1)])
+    ratio = square / usual.mean[:, :D]
+    told = _evidence(ratio, np.repeat([SHORT, LONG], 2)[:, None]) / usual.unit[:, :D]
+    best = told.argmax(axis=0), np.arange(D)
+    return told[best], ratio[best]
+
+
+def _leader(usual: _Usual, d: int) -> int:
+    """Return the column whose last innovation moves column d more than its own does, or -1."""
+    moves = np.abs(usual.slopes[d]) * usual.noise
+    moves[d] = 0.0
+    most = int(np.argmax(moves))
+    return most if moves[most] > usual.noise[d] else -1
+
+
 def _evidence(ratio: Any, rows: Any) -> Any:
     """Return the log likelihood ratio of a variance that is ``ratio`` times the usual one."""
     v = (rows * ratio + 1.0) / (rows + 1.0)
@@ -210,8 +240,8 @@ def follow(usual, X, work, out):  # type: ignore[no-untyped-def]
             given = 0.0
             for k in range(D):
                 given += usual.precision[d, k] * e[k]
-            usual.recent[0, usual.turn[0], d] = min(e[d] * e[d], MOST)
-            usual.recent[1, usual.turn[0], d] = min(given * given, MOST)
+            usual.recent[0, usual.turn[0], d] = min(e[d] * e[d], KEPT)
+            usual.recent[1, usual.turn[0], d] = min(given * given, KEPT)
         _average(usual)
         out[i] = max(_largest(usual, D) - usual.limit[0], 0.0)
 
@@ -222,41 +252,28 @@ def _average(usual):  # type: ignore[no-untyped-def]
     for kind in range(2):
         usual.recent[kind, usual.turn[0], D] = 0.0
         for d in range(D):
-            usual.recent[kind, usual.turn[0], D] += usual.recent[kind, usual.turn[0], d] / D
+            usual.recent[kind, usual.turn[0], D] += (
+                min(usual.recent[kind, usual.turn[0], d], MOST) / D
+            )
     usual.turn[0] = (usual.turn[0] + 1) % LONG
     for kind in range(2):
         for d in range(D + 1):
             total = 0.0
             for back in range(1, LONG + 1):
-                total += usual.recent[kind, (usual.turn[0] + LONG - back) % LONG, d]
+                total += min(usual.recent[kind, (usual.turn[0] + LONG - back) % LONG, d], MOST)
                 if back == SHORT:
                     usual.square[kind, d] = total / SHORT
             usual.square[2 + kind, d] = total / LONG
 
 
 @entry
-def judge(usual, told, ratio):  # type: ignore[no-untyped-def]
-    """Fill (D,) with each column's evidence, and its averaged square over the usual one."""
-    for d in range(len(told)):
-        told[d], ratio[d] = _of_column(usual, d)
-
-
-@entry
-def _of_column(usual, d):  # type: ignore[no-untyped-def]
-    best, ratio, D = 0.0, 1.0, len(usual.last)
-    for place in range(_PLACES):
-        rows = (SHORT if place < 2 else LONG) * (D if d == D else 1)
-        share = usual.square[place, d] / usual.mean[place, d]
-        v = (rows * share + 1.0) / (rows + 1.0)
-        found = 0.5 * rows * (v - 1.0 - math.log(v)) / usual.unit[place, d]
-        if found > best:
-            best, ratio = found, share
-    return best, ratio
-
-
-@entry
 def _largest(usual, D):  # type: ignore[no-untyped-def]
     best = 0.0
     for d in range(D + 1):
-        best = max(best, _of_column(usual, d)[0])
+        for place in range(_PLACES):
+            rows = (SHORT if place < 2 else LONG) * (D if d == D else 1)
+            share = usual.square[place, d] / usual.mean[place, d]
+            v = (rows * share + 1.0) / (rows + 1.0)
+            told = 0.5 * rows * (v - 1.0 - math.log(v)) / usual.unit[place, d]
+            best = max(best, told)
     return best

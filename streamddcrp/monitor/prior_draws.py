@@ -173,7 +173,7 @@ def _graph(options: Options, n: int, rng: Generator) -> Drawn:
 
 def _groups(options: Options, n: int, rng: Generator) -> Drawn:
     """Items of the root, of nodes and of groups see their own place and the one above."""
-    _given(options, markov=False)
+    _given(options, markov=False, gamma=None)
     alpha, scales = _alpha(options, rng)
     shared = options["n_shared"]
     if shared == "auto":

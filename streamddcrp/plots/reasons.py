@@ -12,7 +12,7 @@ _MOST = 20  # parts
 _TEXT = 90  # letters of the words about a part
 
 
-def plot_parts(parts: Sequence[Part], score: float, shared: float) -> Any:
+def plot_parts(parts: Sequence[Part], headline: str) -> Any:
     """Draw each part's excess as a bar with its words; see `Explanation.plot`."""
     drawn = parts[:_MOST]
     with styled({"axes.grid.axis": "x"}):
@@ -25,17 +25,14 @@ def plot_parts(parts: Sequence[Part], score: float, shared: float) -> Any:
         ax.barh(places, values, height=0.62, color=colours)
         ax.set_yticks(places, [short(part.name, 24) for part in drawn])
         for place, part in zip(places, drawn, strict=True):
-            words = str(part)
-            words = words.removeprefix(f"{part.name} ").removeprefix(f"{part.name}: ")
             ax.annotate(
-                short(words, _TEXT), (1.02, place), xycoords=("axes fraction", "data"),
+                short(part._words, _TEXT), (1.02, place), xycoords=("axes fraction", "data"),
                 va="center", fontsize=9, color=INK, parse_math=False,
             )  # fmt: skip
         ax.axvline(0.0, color="#999999", linewidth=0.8)
         ax.set_xlabel("excess surprise (nats)")
-        left = f"; {shared:.0%} of the excess is in no single part" if shared >= 0.005 else ""
         more = f"; {len(parts) - len(drawn):,} more parts" if len(parts) > len(drawn) else ""
-        ax.set_title(f"surprise {score:.4g} nats{left}{more}", fontweight="bold")
+        ax.set_title(f"{headline}{more}", fontweight="bold")
         ax.locator_params(axis="x", nbins=4)
         return figure
 

@@ -38,12 +38,12 @@ def visits(labels: IntArray, hold: int = HOLD) -> list[Visit]:
     Visit(label=0, first=10, last=12)
     """
     found: list[Visit] = []
-    for first, last in _runs(labels):
-        if last - first + 1 < hold:
-            continue
-        label = int(labels[first])
+    first = np.flatnonzero(np.diff(labels, prepend=labels[:1] - 1))
+    n_rows = np.diff(first, append=len(labels))
+    for at, n in zip(first[n_rows >= hold].tolist(), n_rows[n_rows >= hold].tolist(), strict=True):
+        label = int(labels[at])
         stays = bool(found) and found[-1].label == label
-        found.append(Visit(label, found.pop().first if stays else first, last))
+        found.append(Visit(label, found.pop().first if stays else at, at + n - 1))
     return found
 
 
@@ -78,12 +78,14 @@ class Numbers:
         label, length, seen = self._run
         if 0 < upto <= seen:
             return
-        for first, last in _runs(labels):
-            now = int(labels[first])
-            length = min((length if now == label else 0) + last - first + 1, HOLD)
-            label = now
-            if length == HOLD and next(reversed(self.of), None) != label:
-                self._visit(label)
+        if len(labels):
+            first = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
+            lengths = np.diff(first, append=len(labels))
+            lengths[0] += length if labels[0] == label else 0
+            for now in labels[first[lengths >= HOLD]].tolist():
+                if next(reversed(self.of), None) != now:
+                    self._visit(now)
+            label, length = int(labels[-1]), min(int(lengths[-1]), HOLD)
         self._run = label, length, upto
 
     def stays(self, label: float) -> bool:
@@ -116,12 +118,3 @@ class Numbers:
         refuse_if(not 0 <= length <= HOLD, "numbers")
         found._run = label, length, 0
         return found
-
-
-def _runs(labels: IntArray) -> list[tuple[int, int]]:
-    """First and last index of each run of equal labels."""
-    if len(labels) == 0:
-        return []
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1])
-    ends = np.concatenate([starts[1:], [len(labels)]]) - 1
-    return list(zip(starts.tolist(), ends.tolist(), strict=True))

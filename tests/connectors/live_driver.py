@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
-from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.loop import open_store, run
 from streamddcrp_connectors.run.models import CURSOR
+from streamddcrp_connectors.run.outputs import DeadLetters
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 from tests.connectors.toy import Toy

@@ -9,13 +9,13 @@ from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.messages import MessageSource
 from streamddcrp_connectors.live.payloads import Payloads
-from streamddcrp_connectors.run import retries
+from streamddcrp_connectors.run import gather
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns, arrow_stream, refusals
 from streamddcrp_connectors.run.config import recipe_for
-from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.gather import gathered
 from streamddcrp_connectors.run.loop import open_store, run
+from streamddcrp_connectors.run.outputs import DeadLetters
 
 from .data import rows
 from .toy import Toy
@@ -72,7 +72,7 @@ class Pile(CountedSink):
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST", 0.001)
+    monkeypatch.setattr(gather, "FIRST", 0.001)
 
 
 def messages(n, per=1):
@@ -131,7 +131,7 @@ def test_a_place_without_rows_is_recorded_before_the_rows_after_it():
             rows = pa.record_batch({"a": [0.0]})
             yield from [(None, 0), (rows, 1), (rows, 2), (None, 2), (None, 3), (rows, 4)]
 
-    found = list(gathered(Settled(), None, retries.Patience(), 100, 60.0))
+    found = list(gathered(Settled(), None, gather.Patience(), 100, 60.0))
     sizes = [(0 if batch is None else batch.num_rows, at) for batch, at in found]
     assert sizes == [(0, 0), (2, 3), (1, 4)]
 

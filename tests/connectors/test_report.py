@@ -16,15 +16,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamddcrp.plots.clock import Clock
 from streamddcrp.plots.figures import INK, styled
 from streamddcrp.plots.findings import changed_features, find, odd_features, telling_features
 from streamddcrp.plots.palette import COLOURS, DARK, GREY, colours_of
 from streamddcrp.plots.segments import HOLD, Numbers, visits
-from streamddcrp.plots.series import Labelled
+from streamddcrp.plots.series import Clock, Labelled
 from streamddcrp.plots.timeline import draw, render
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.report.regime_page import page_of_regimes
+from streamddcrp_connectors.report.page import page_of_regimes
 from streamddcrp_connectors.report.results import read_labelled
 from streamddcrp_connectors.report.words import in_words, number
 from streamddcrp_connectors.run.columns import Columns
@@ -60,7 +59,7 @@ Came back after another regime had taken over:
   regime 1, once: 2024-05-01 22:00
   regime 2, once: 2024-05-02 01:00
 
-Most surprising moments, numbered as in the picture (in nats; the higher, the less expected):
+Most surprising moments (nats), farthest above the rows around first, numbered as in the picture:
   1. 2024-05-01 14:00: surprise 9; flow 20; regime 2 begins
   2. 2024-05-01 22:00: surprise 5; flow 10; back to regime 1
 """
@@ -198,7 +197,7 @@ def test_one_key_of_several(tmp_path):
     check_picture(tmp_path / "found")
     several = report(results, *columns)
     assert several.exit_code == 0, several.output
-    assert several.stdout.startswith("data.csv: 2 keys; ")
+    assert several.stdout.startswith("data.csv: 2 keys, none of them ")
     assert "  a: regime " in several.stdout
     check_picture(tmp_path / "found")
     unknown = report(results, *columns, "--only", "c")

@@ -13,9 +13,9 @@ import pytest
 from streamddcrp.errors import CheckpointError, ConfigError, OrderError, SchemaError
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
-from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.interrupts import Interrupts
 from streamddcrp_connectors.run.loop import open_store, run
+from streamddcrp_connectors.run.outputs import DeadLetters
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp_connectors.run import sinks
 from streamddcrp_connectors.run.columns import Refusal
-from streamddcrp_connectors.run.deadletters import DeadLetters
+from streamddcrp_connectors.run.outputs import DeadLetters
 from streamddcrp_connectors.run.sinks import (
     JsonLinesSink,
     Log,

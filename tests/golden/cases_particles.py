@@ -247,6 +247,18 @@ def group_dp_learned(record):
 
 
 @case
+def group_dp_hierarchical(record):
+    X = streams.regimes(120, length=20)
+    groups = ["abc"[i % 3] for i in range(120)]
+    model = GroupDP(likelihood=GIVEN, n_particles=7, gamma=1.5)
+    follow(record, "known", model, X, probes=PROBES, views=["correlations"], group=groups)
+    model = GroupDP(
+        likelihood=GIVEN, n_particles=7, gamma=1.5, markov=True, alpha=("gamma", 1.0, 1.0)
+    )
+    follow(record, "markov", model, X, probes=PROBES, views=["transitions", "alpha_mean"])
+
+
+@case
 def group_dp_gibbs(record):
     X = streams.regimes(40, length=8)
     ways = {"one": (10, list("abcd") * 10), "two": ((6, 4), [("x", "a"), ("y", "b")] * 20)}

@@ -8,8 +8,7 @@ other path, so its score is log p(c_i = i) + a_ii, not the sum over tables. O(N^
 import numpy as np
 
 from streamddcrp.decay import make_decay
-from streamddcrp.models.seqddcrp.batch import _Batch
-from streamddcrp.models.seqddcrp.link_prior import link_prior
+from streamddcrp.models.seqddcrp.batch import _Batch, link_prior
 from streamddcrp.reachability import LaplacianInverse
 
 

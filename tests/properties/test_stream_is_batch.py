@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from streamddcrp import fit_seqddcrp
 from streamddcrp.decay import Exponential, NoDecay, Window
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.seqddcrp.batch import _Batch
+from streamddcrp.models.seqddcrp.batch import _Batch, link_prior
 from streamddcrp.models.seqddcrp.config import halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import bound, given_weights
 from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
 from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
-from streamddcrp.models.seqddcrp.link_prior import link_prior
 from streamddcrp.models.seqddcrp.state import empty_state
 from tests.properties.test_stream_bound import learned
 

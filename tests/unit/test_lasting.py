@@ -5,6 +5,7 @@ import pytest
 
 from streamddcrp import RegimeAnomalyDetector
 from streamddcrp.errors import CheckpointError
+from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.monitor.lasting import FAR, LEAST, LONG, MOST, RIDGE, SHORT, Lasting
 
 N, D = 400, 3
@@ -92,9 +93,25 @@ def test_a_column_that_moves_otherwise_is_named(kind):
     assert any(why and why.startswith("1 ") for why in out["why"].to_pylist()[600:])
     quiet = settled(X[:N])
     quiet.step(X[N:620])
-    said = quiet.words(["0", "1", "2"], X[620:640], 1.0)
-    assert said[0].startswith("1 ")
-    assert (float(said[0].split()[1]) < 1.0) == (kind == "frozen")
+    nothing = Explanation((), 0.0, 0.0, 0.0)
+    said = quiet.words(["0", "1", "2"], X[620:640], nothing)
+    assert said.startswith("1 ")
+    assert (float(said.split()[1]) < 1.0) == (kind == "frozen")
+
+
+@pytest.mark.parametrize("noise", [0.5, 2.0])
+def test_of_a_controller_the_column_that_it_follows_is_named_too(noise):
+    rng = np.random.default_rng(4)
+    X, set_point = np.zeros((700, 2)), np.where(np.arange(700) < 600, 0.0, 6.0)
+    for t in range(1, 700):  # a heater, by the last temperature, and a temperature
+        X[t, 0] = -(X[t - 1, 1] - set_point[t]) + 0.3 * noise * rng.normal()
+        X[t, 1] = 0.7 * X[t - 1, 1] + 0.2 * X[t, 0] + 0.3 * rng.normal()
+    detector = RegimeAnomalyDetector(reference_after=N)
+    detector.learn_many(dict(zip(["heater", "warm"], X[:600].T, strict=True)))
+    out = detector.step_many(dict(zip(["heater", "warm"], X[600:].T, strict=True)))
+    why = next(text for text in out["why"].to_pylist() if text)
+    assert why.startswith("heater ")
+    assert ("; warm (heater follows it)" in why) == (noise < 1.0)
 
 
 def test_missing_values_constants_and_few_rows():

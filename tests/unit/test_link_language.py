@@ -18,9 +18,13 @@ from streamddcrp.decay import (
 )
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.language.base_measure import BaseMeasure
-from streamddcrp.models.language.corpus import Corpus
 from streamddcrp.models.language.estimator import LinkLanguageModel
-from streamddcrp.models.language.fit import evidence_gradient, evidence_surface, fit_language
+from streamddcrp.models.language.fit import (
+    Corpus,
+    evidence_gradient,
+    evidence_surface,
+    fit_language,
+)
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.links import prior_links
 

@@ -171,6 +171,12 @@ STREAMS = {
         ),
         NUMBERS,
     ),
+    "turned, with covariances": (
+        Turned(Product([(NormalWishart(), [0, 2]), (NormalGamma(*PRIOR), [1])]),
+            [0, 2], [0.1, 0.2], [2.0, 1.5], TURN,
+        ),
+        NUMBERS,
+    ),
 }  # fmt: skip
 
 
@@ -447,7 +453,11 @@ def test_cards_tables_and_pictures():
     assert many.table().column_names[:5] == ["score", "excess", "shared", "regime", "excess_1"]
     assert many[5].shared < 0.1
     ET.fromstring(many._repr_html_())
-    ET.fromstring(many[5]._repr_html_())
+    card = ET.fromstring(many[5]._repr_html_())
+    cells = [cell.text for cell in card.findall(".//tbody/tr/td")]
+    assert cells[:3:2] == ["1", f"{many[5].parts[0].excess:.4g}"]
+    assert cells[1].startswith("9, expected ")
+    assert card.findall("div")[0].text.startswith("surprise ")
     for figure in (many.plot(), many[5].plot()):
         assert figure.get_axes()
     assert streamddcrp.Part("x", 24.2, 102.0, 1.1).deviations == pytest.approx(-70.7, abs=0.1)

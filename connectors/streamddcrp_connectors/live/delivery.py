@@ -17,8 +17,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from streamddcrp_connectors.run.retries import FIRST
-from streamddcrp_connectors.run.retries import MOST as LONGEST
+from streamddcrp_connectors.run.gather import FIRST
+from streamddcrp_connectors.run.gather import MOST as LONGEST
 from streamddcrp_connectors.run.sinks import json_lines
 
 MOST = 1000  # most pending messages

@@ -193,7 +193,8 @@ class Hub:
         level, first, buckets = view
         D = stream.pyramid.n_columns
         columns = [d for d in want["columns"] if d < D] or self._once(
-            ("columns", want["key"], want["lanes"]), lambda: stream.regimes.telling(want["lanes"])
+            ("columns", want["key"], begin, end, want["lanes"]),
+            lambda: stream.columns(begin, end, want["lanes"]),
         )
         start = first
         if browser.has is not None and browser.has[0] == level:

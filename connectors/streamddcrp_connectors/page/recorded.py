@@ -105,7 +105,7 @@ def _read(results: str, source: str | None, columns: Any, events: str | None) ->
 
 
 def _add_events(streams: Any, path: str, table: Any) -> None:
-    from streamddcrp_connectors.run.written import read_events  # noqa: PLC0415
+    from streamddcrp_connectors.run.sinks import read_events  # noqa: PLC0415
 
     keys = list(streams.of) if streams.job.key is not None else [None]
     for key in keys:
@@ -122,7 +122,7 @@ def _add_events(streams: Any, path: str, table: Any) -> None:
 
 def _add_stories(streams: Any, table: Any, rows: Any) -> None:
     """Describe the stories as a report does."""
-    from streamddcrp.plots.clock import Clock  # noqa: PLC0415
+    from streamddcrp.plots.series import Clock  # noqa: PLC0415
     from streamddcrp_connectors.report.results import LabelledTexts  # noqa: PLC0415
     from streamddcrp_connectors.report.stories import find_stories  # noqa: PLC0415
 

@@ -29,7 +29,7 @@ class Regimes:
     """Facts of the ``most`` most recently seen labels."""
 
     def __init__(self, columns: tuple[str, ...], most: int = MOST) -> None:
-        self._columns = columns
+        self.columns = columns
         self._most = most
         D = len(columns)
         self._facts = Facts(
@@ -111,7 +111,7 @@ class Regimes:
 
         The measure is the share of a column's variance between the labels' means, as in reports.
         """
-        D, facts = len(self._columns), self._facts
+        D, facts = len(self.columns), self._facts
         if most >= D or not len(facts.label):
             return list(range(min(D, most)))
         n = np.maximum(facts.known, 1)
@@ -132,13 +132,13 @@ class Regimes:
     def _words(self, i: int) -> str:
         """Describe how a label differs, by column, in standard deviations of all rows."""
         facts = self._facts
-        if self._centre is None or not self._columns:
+        if self._centre is None or not self.columns:
             return ""
         n = np.maximum(facts.known[i], 1)
         mean = facts.total[i] / n
         others = np.arange(len(facts.label)) != i
         if not others.any():
-            cells = zip(self._columns[:TOLD], (mean + self._centre)[:TOLD], strict=False)
+            cells = zip(self.columns[:TOLD], (mean + self._centre)[:TOLD], strict=False)
             return ", ".join(f"{name} {number(x)}" for name, x in cells)
         there, _ = self._all(others)
         _, spread = self._all(np.ones(len(others), bool))
@@ -149,7 +149,7 @@ class Regimes:
             if abs(far[d]) >= APART:
                 here, elsewhere = (number(float(x[d] + self._centre[d])) for x in (mean, there))
                 how = "high" if far[d] > 0 else "low"
-                parts.append(f"{self._columns[d]} {how}: {here} (others {elsewhere})")
+                parts.append(f"{self.columns[d]} {how}: {here} (others {elsewhere})")
         return "; ".join(parts) or "much like the others"
 
     def state(self) -> dict[str, Any]:
@@ -158,6 +158,6 @@ class Regimes:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Restore what `state` returned, if its columns are the same."""
-        if arrays["total"].shape[1] == len(self._columns):
+        if arrays["total"].shape[1] == len(self.columns):
             self._facts = Facts(*(arrays[name] for name in Facts._fields))
-            self._centre = arrays["centre"] if len(arrays["centre"]) or not self._columns else None
+            self._centre = arrays["centre"] if len(arrays["centre"]) or not self.columns else None

@@ -1,6 +1,7 @@
 """What the page knows of each stream of a run; without keys there is one stream."""
 
 from collections import deque
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,6 +107,12 @@ class Feed:
         entries = reversed(self._entries)
         return next((entry for entry in entries if entry["kind"] == "alarm"), {})
 
+    def reasons(self, begin: float, end: float) -> list[str]:
+        """Return the reasons of events between two times: first those of each that come first."""
+        entries = [entry for entry in reversed(self._entries) if begin <= entry["t"] <= end]
+        said = [(e["why"] or "").split("; ") for e in entries if e["kind"] != "acknowledged"]
+        return [text for place in zip_longest(*said, fillvalue="") for text in place if text]
+
     def state(self) -> dict[str, Any]:
         return {"last_id": self.last_id, "entries": list(self._entries)}
 
@@ -173,6 +180,21 @@ class Stream:
         rows = np.flatnonzero(judged.alarm)
         if len(rows):
             self.alarmed = float(t[rows[-1]])
+
+    def columns(self, begin: float, end: float, most: int) -> list[int]:
+        """Return up to ``most`` columns to draw: those that reasons name, then others that tell.
+
+        Reasons of events between two times; the others tell regimes apart.
+        """
+        named: dict[int, None] = {}
+        places = {f" {name} ": d for d, name in enumerate(self.regimes.columns)}
+        for text in self.feed.reasons(begin, end):
+            found = [(f" {text} ".find(name), -len(name), d) for name, d in places.items()]
+            at = min((one for one in found if one[0] >= 0), default=None)
+            if at is not None and len(named) < most:
+                named[at[2]] = None
+        rest = [d for d in self.regimes.telling(most) if d not in named]
+        return sorted(named) + rest[: most - len(named)]
 
     def acknowledged(self, by: str) -> None:
         """Note that somebody has seen the alarms so far."""

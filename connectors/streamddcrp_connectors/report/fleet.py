@@ -38,7 +38,7 @@ def report_of_fleet(name: str, fleet: Sequence[tuple[str, Labelled]]) -> tuple[s
     n_new = sum(one.share == 0.0 for one in ordered)
     shared = sorted({group for group in groups if group is not None})
     facts = [
-        f"{name}: {len(fleet):,} keys; {n_new:,} in a regime that is new to them.",
+        f"{name}: {len(fleet):,} keys, {n_new or 'none'} of them in a regime new to the key.",
         *_together([*zip(ordered, groups, strict=True)], series_of, stays, shared),
     ]
     rows = []
@@ -63,8 +63,8 @@ def report_of_fleet(name: str, fleet: Sequence[tuple[str, Labelled]]) -> tuple[s
     page = page_of(
         "fleet.html", title=name, facts=facts, rows=rows, rule=_RULE,
         picture=picture_of(pictures["svg"], " ".join(facts), {}),
-        caption="A lane for each key; bars are stays in a regime that is new to the key, numbers "
-        "those of groups." + (f" The first {N_LANES}." if len(ordered) > N_LANES else ""),
+        caption="A lane for each key; in colour, stays in a regime that was new to the key; at the "
+        "right, numbers of groups." + (f" The first {N_LANES}." if len(ordered) > N_LANES else ""),
         example="a key, a column, a regime",
     )  # fmt: skip
     return words, [*pictures.values(), words.encode(), page.encode()]

@@ -1,4 +1,4 @@
-"""HTML pages that load no other file."""
+"""HTML pages that load no other file: of the regimes of a series, and of the stories of texts."""
 
 import base64
 import hashlib
@@ -8,8 +8,18 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from streamddcrp.errors import import_extra
-from streamddcrp.plots.palette import COLOURS, DARK, GREY
+from streamddcrp.plots.figures import printable, short
+from streamddcrp.plots.findings import Findings, Regime, odd_features
+from streamddcrp.plots.palette import COLOURS, DARK, GREY, colours_of
+from streamddcrp.plots.segments import HOLD, Visit
+from streamddcrp.plots.timeline import N_COLOURS, render
+from streamddcrp.typing import FloatArray
+from streamddcrp_connectors.report.results import LabelledTexts
+from streamddcrp_connectors.report.stories import N_STORIES, Story, day_of, facts_of, survivors
+from streamddcrp_connectors.report.words import began, beginning, number, percent
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _HEX = re.compile(r"#[0-9a-f]{6}", re.IGNORECASE)
@@ -94,3 +104,273 @@ def picture_of(svg: bytes, described: str, links: Mapping[str, tuple[str, str]])
 def _variable(match: re.Match[str]) -> str:
     name = _VARIABLES.get(match[0].lower())
     return match[0] if name is None else f"var(--{name})"
+
+
+N_VISITS = 300  # the longest stays, each with a row of its own
+N_REGIMES = 40
+N_COLUMNS = 200
+DOTS = " in the colour of its regime"
+
+
+def page_of_regimes(findings: Findings) -> str:
+    """Write the page: the picture, the regimes, surprising moments, and the stays.
+
+    Bars of the picture link to rows of the tables, and rows link back.
+    """
+    series, facts = findings.series, beginning(findings)
+    longest = sorted(findings.visits, key=lambda stay: (stay.first - stay.last, stay.first))
+    stays = sorted(longest[:N_VISITS], key=lambda stay: stay.first)
+    urls: dict[Visit | int, str] = {stay: f"#visit-{n}" for n, stay in enumerate(stays, start=1)}
+    urls |= {rank: f"#moment-{rank}" for rank in range(1, len(findings.moments) + 1)}
+    svg = render(findings, ("svg",), urls, {"svg.fonttype": "none"})["svg"]
+    largest = findings.largest(N_REGIMES)
+    n_left = len(findings.regimes) - len(largest)
+    left_out = f" The {n_left:,} smallest regimes are left out." if n_left > 0 else ""
+    n_coloured = 0 if series.causes else N_COLOURS
+    coloured = colours_of(regime.label for regime in findings.largest(n_coloured))
+    place_of = {label: COLOURS.index(colour) for label, colour in coloured.items()}
+    return page_of(
+        "regimes.html",
+        title=series.name,
+        facts=facts,
+        picture=picture_of(
+            svg,
+            " ".join([*facts, "The tables below say what is in the picture."]),
+            _links(findings, stays),
+        ),
+        caption=f"Each panel is a column, each dot a row{'' if series.causes else DOTS}; below "
+        "them how surprising each row was, and when each regime was present. Bars and numbers are "
+        "links to the tables.",
+        example="regime 2, a date, a column",
+        rule=f"A regime is a state that lasted for at least {HOLD} consecutive rows; one that "
+        f"comes back keeps its number.{left_out}",
+        regimes=[
+            {"colour": place_of.get(regime.label)} | _regime(findings, regime) for regime in largest
+        ],
+        columns=_columns(findings, largest),
+        n_columns=len(series.features),
+        moments=[_moment(findings, k, p) for k, p in enumerate(findings.moments, start=1)],
+        visits=[
+            {"number": n, "colour": place_of.get(stay.label)} | _visit(findings, stay)
+            for n, stay in enumerate(stays, start=1)
+        ],
+        n_visits=len(findings.visits),
+    )
+
+
+def _links(findings: Findings, stays: list[Visit]) -> dict[str, tuple[str, str]]:
+    """Return the names of the picture's links, and the ids for links back."""
+    series, at = findings.series, findings.series.clock.at
+    bands = {
+        f"#visit-{n}": (
+            f"band-{n}",
+            f"{series.name_of(stay.label)}, {at(stay.first)} to {at(stay.last)}",
+        )
+        for n, stay in enumerate(stays, start=1)
+    }
+    return bands | {
+        f"#moment-{rank}": (f"peak-{rank}", f"surprising moment {rank}, {at(place)}")
+        for rank, place in enumerate(findings.moments, start=1)
+    }
+
+
+def _regime(findings: Findings, regime: Regime) -> dict[str, Any]:
+    series, at = findings.series, findings.series.clock.at
+    return {
+        "label": regime.label, "name": series.name_of(regime.label),
+        "n_rows": f"{regime.n_rows:,}", "share": percent(regime.share), "first": at(regime.first),
+        "last": "there at the end" if findings.lasts(regime) else at(regime.last),
+        "returns": regime.n_returns or "",
+    }  # fmt: skip
+
+
+def _columns(findings: Findings, regimes: list[Regime]) -> list[dict[str, Any]]:
+    """Return each column's name and, by regime, its mean and range."""
+
+    def cell(regime: Regime, d: int) -> tuple[str, str]:
+        if np.isnan(regime.mean[d]):
+            return "missing", ""
+        low, high = number(regime.low[d]), number(regime.high[d])
+        return number(regime.mean[d]), "" if low == high else f"{low} to {high}"
+
+    return [
+        {"name": printable(name), "cells": [cell(regime, d) for regime in regimes]}
+        for d, name in enumerate(findings.series.features[:N_COLUMNS])
+    ]
+
+
+def _moment(findings: Findings, rank: int, place: int) -> dict[str, Any]:
+    series = findings.series
+    odd = [
+        f"{printable(series.features[d])} {number(series.values[place, d])}"
+        for d in odd_features(series, place)
+    ]
+    return {
+        "rank": rank, "at": series.clock.at(place), "score": number(series.scores[place]),
+        "odd": ", ".join(odd) or "no values", "began": began(findings, place),
+    }  # fmt: skip
+
+
+def _visit(findings: Findings, stay: Visit) -> dict[str, Any]:
+    series, clock = findings.series, findings.series.clock
+    return {
+        "name": series.name_of(stay.label), "first": clock.at(stay.first),
+        "last": clock.at(stay.last), "length": clock.span(stay.first, stay.last),
+        "n_rows": f"{stay.last - stay.first + 1:,}",
+    }  # fmt: skip
+
+
+N_MOMENTS = 10
+N_EVENTS = 40  # at most
+N_THEMES, N_OF_THEME = 20, 5  # and of stories named of each
+FEWEST = 5  # least texts of a story whose beginning and end are reported
+EDGE = 0.05  # share of texts at each end whose births and ends are not reported
+SHOWN = 160  # letters shown of a text
+RELATIONS = {"merge": ("joins", "now"), "return": ("returns", "was"), "split": ("parts", "from")}
+UNITS = {"a month": 30.0, "a day": 1.0, "an hour": 1.0 / 24.0}  # of rates, in days
+BARS, WIDTH, HEIGHT = 40, 120, 26  # of a small picture of a story's activity
+
+
+def page_of_stories(
+    labelled: LabelledTexts,
+    stories: list[Story],
+    parts: list[Story],
+    themes: list[tuple[Story, list[Story]]],
+    surprise: FloatArray,
+    picture: bytes,
+) -> str:
+    """Write the page: the picture, stories, their events, surprising texts.
+
+    Layers of the picture link to rows of the table, and rows link back. ``parts`` are the stories
+    before merges, ``themes`` those of `find_themes`.
+    """
+    at, labels, facts = _places(labelled), survivors(labelled), facts_of(labelled, stories)
+    shown = stories[:N_STORIES]
+    links = {
+        f"#story-{s.label}": (f"layer-{s.label}", f"{s.words}, {s.size:,} texts") for s in shown
+    }
+    svg = picture_of(picture, f"{facts} The tables below say what is in the picture.", links)
+    joins = " Arrow heads: they became parts of others." if labelled.events else ""
+    return page_of(
+        "stories.html",
+        title=f"Stories in {labelled.name}",
+        facts=[facts],
+        picture=svg,
+        caption="Each layer is a story, as thick as it is busy; the twelve largest have colours. "
+        f"Triangles: where they were first seen; crosses: where last.{joins} Layers are links to "
+        "the table.",
+        example="a word, a date",
+        more=len(stories) > len(shown),
+        unit=_unit(labelled),
+        width=WIDTH,
+        height=HEIGHT,
+        stories=[
+            _story(labelled, story, at[labels == story.label])
+            | {"drawn": f'id="layer-{story.label}"' in svg}
+            for story in shown
+        ],
+        themes=[
+            {
+                "size": f"{theme.size:,}",
+                "words": theme.words,
+                "n": len(own),
+                "stories": [story for story in own if story in shown][:N_OF_THEME],
+            }
+            for theme, own in themes[:N_THEMES]
+        ],
+        events=_events(labelled, stories, parts),
+        moments=[
+            {"at": day_of(labelled, i), "score": f"{surprise[i]:.0f}", "text": _text(labelled, i)}
+            for i in _largest(surprise)
+        ],
+    )
+
+
+def _story(labelled: LabelledTexts, story: Story, at: FloatArray) -> dict[str, Any]:
+    return {
+        "label": story.label, "size": f"{story.size:,}", "words": story.words,
+        "copies": f"{story.copies:,} copies" if story.copies else "",
+        "first": day_of(labelled, story.first), "last": day_of(labelled, story.last),
+        "rate": _rate(labelled, story), "bars": _busy(at),
+        "texts": [_text(labelled, i) for i in story.examples],
+    }  # fmt: skip
+
+
+def _events(
+    labelled: LabelledTexts, stories: list[Story], parts: list[Story]
+) -> list[dict[str, Any]]:
+    """Describe the events of the largest stories, in order."""
+    n = len(labelled.labels)
+    found, closed = [], set()
+    for event in labelled.events:
+        if event.kind == "closed":
+            closed.add(event.label)
+        elif event.kind == "return":
+            closed.discard(event.label)
+    for story in (s for s in stories if s.size >= FEWEST):
+        if story.first > EDGE * n:
+            found.append((story.first, "begins", story, ""))
+        if story.label in closed if closed else story.last < (1.0 - 2.0 * EDGE) * n:
+            found.append((story.last, "ends", story, ""))
+    known = {story.label: story for story in parts}
+    for event in labelled.events:
+        if event.kind in RELATIONS and event.label in known and event.into in known:
+            story, other = known[event.label], known[event.into]
+            what, link = RELATIONS[event.kind]
+            if story.size >= FEWEST:
+                found.append((event.index, what, story, f" ({link} {other.words})"))
+    largest = sorted(found, key=lambda event: -event[2].size)[:N_EVENTS]
+    return [
+        {"at": day_of(labelled, i), "what": what, "size": f"{story.size:,}", "words": story.words,
+         "other": other}
+        for i, what, story, other in sorted(largest, key=lambda event: event[0])
+    ]  # fmt: skip
+
+
+def _largest(surprise: FloatArray) -> list[int]:
+    """Return the most surprising texts, without the beginning, where everything is new."""
+    start = int(EDGE * len(surprise))
+    order: list[int] = np.argsort(-surprise[start:], kind="stable")[:N_MOMENTS].tolist()
+    return [start + i for i in order]
+
+
+def _places(labelled: LabelledTexts) -> FloatArray:
+    """Return each text's position in the whole time, 0 to 1."""
+    t = np.asarray(labelled.clock.times).astype(np.float64)
+    span = float(np.ptp(t)) if len(t) else 0.0
+    return (t - t[0]) / span if span > 0.0 else np.linspace(0.0, 1.0, len(t))
+
+
+def _busy(at: FloatArray) -> list[tuple[str, ...]]:
+    """Return bars (x, y, width, height) of a story's activity, given its texts ``at``."""
+    counts, _ = np.histogram(at, BARS, (0.0, 1.0))
+    step, most = WIDTH / BARS, counts.max()
+    return [
+        (f"{i * step:g}", f"{HEIGHT * (1 - n / most):.1f}", f"{step:g}", f"{HEIGHT * n / most:.1f}")
+        for i, n in enumerate(counts.tolist())
+        if n
+    ]
+
+
+def _rate(labelled: LabelledTexts, story: Story) -> str:
+    """State the rate of texts between a story's first and last, in the unit of `_unit`."""
+    times, unit = labelled.clock.times, _unit(labelled)
+    if story.size < 2:
+        return ""
+    if not labelled.clock.stamped:
+        return f"{100.0 * story.size / (story.last - story.first + 1):.1f}"
+    days = (times[story.last] - times[story.first]) / np.timedelta64(1, "D")
+    return f"{story.size * UNITS[unit] / days:.1f}" if days > 0.0 else ""
+
+
+def _unit(labelled: LabelledTexts) -> str:
+    """Return the longest unit that fits ten times into the whole."""
+    if not labelled.clock.stamped:
+        return "in 100"
+    days = (labelled.clock.times[-1] - labelled.clock.times[0]) / np.timedelta64(1, "D")
+    return next((unit for unit, size in UNITS.items() if days >= 10.0 * size), "an hour")
+
+
+def _text(labelled: LabelledTexts, i: int) -> str:
+    text = " ".join(printable(str(labelled.texts[i].as_py())).split())
+    return short(text, SHOWN)

@@ -94,7 +94,7 @@ def _of_numbers(
     from streamddcrp.plots.findings import find  # noqa: PLC0415
     from streamddcrp.plots.timeline import render  # noqa: PLC0415
     from streamddcrp_connectors.report.fleet import report_of_fleet  # noqa: PLC0415
-    from streamddcrp_connectors.report.regime_page import page_of_regimes  # noqa: PLC0415
+    from streamddcrp_connectors.report.page import page_of_regimes  # noqa: PLC0415
     from streamddcrp_connectors.report.results import read_fleet, read_labelled  # noqa: PLC0415
     from streamddcrp_connectors.report.words import in_words  # noqa: PLC0415
     from streamddcrp_connectors.run.names import Names  # noqa: PLC0415
@@ -111,6 +111,7 @@ def _of_numbers(
 
 
 def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events: Any) -> Made:
+    from streamddcrp_connectors.report.page import page_of_stories  # noqa: PLC0415
     from streamddcrp_connectors.report.results import read_labelled_texts  # noqa: PLC0415
     from streamddcrp_connectors.report.stories import (  # noqa: PLC0415
         draw_stories,
@@ -119,7 +120,6 @@ def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events:
         lines_of,
         survivors,
     )
-    from streamddcrp_connectors.report.story_page import page_of_stories  # noqa: PLC0415
 
     labelled = read_labelled_texts(results, source, columns, only, events)
     parts, surprise = find_stories(labelled, labelled.labels)

@@ -13,15 +13,14 @@ import pyarrow.compute as pc
 from streamddcrp import Seasonal
 from streamddcrp.contract import Event
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.plots.clock import Clock
-from streamddcrp.plots.series import Cause, Labelled
+from streamddcrp.plots.series import Cause, Clock, Labelled
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.run.columns import Columns, refusals
 from streamddcrp_connectors.run.config import read_season
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.names import Names
+from streamddcrp_connectors.run.sinks import read_events, read_written
 from streamddcrp_connectors.run.sources import Source, open_source
-from streamddcrp_connectors.run.written import read_events, read_written
 
 _BATCH = 1 << 14
 _NEEDED = ("row", "label", "score")

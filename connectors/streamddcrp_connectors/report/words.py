@@ -193,8 +193,8 @@ def _moments(findings: Findings) -> list[str]:
         return []
     series = findings.series
     lines = [
-        "Most surprising moments, numbered as in the picture (in nats; the higher, the less "
-        "expected):"
+        "Most surprising moments (nats), farthest above the rows around first, numbered as in the "
+        "picture:"
     ]
     for rank, place in enumerate(findings.moments, start=1):
         score = f"surprise {number(series.scores[place])}"

@@ -27,8 +27,15 @@ from typing import Any
 import pyarrow as pa
 
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.run.jsontables import as_row, is_nested, tables, values_of
-from streamddcrp_connectors.run.rewritten import RECORDS, WRITERS, csv_lines
+from streamddcrp_connectors.run.rewritten import (
+    RECORDS,
+    WRITERS,
+    as_row,
+    csv_lines,
+    is_nested,
+    tables,
+    values_of,
+)
 
 DAMAGED = EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error
 HEAD = 1 << 16  # bytes that show what a file is

@@ -1,8 +1,13 @@
-"""Whole lines from a byte stream: a file, a pipe, or a file that is still being written."""
+"""Whole lines from a byte stream: a file, a pipe, or a file that is still being written.
 
+Digests of its head and last block show that a file is still the same.
+"""
+
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -207,3 +212,37 @@ class LineReader:
                 f"{self._name} has a line of more than {MAX_LINE >> 20} MiB after byte "
                 f"{self.position}: it does not hold one row on each line"
             )
+
+
+_HEAD, _LAST = 1 << 16, 1 << 12  # bytes
+ReadAt = Callable[[int, int], bytes]  # a number of bytes, from a place on
+
+
+def reading(number: int) -> ReadAt:
+    """Read an open file, by its descriptor, at any place."""
+    return partial(os.pread, number)
+
+
+def fingerprint(read_at: ReadAt, end: int) -> dict[str, str]:
+    """Digest the beginning of a file (``head``), and the block before byte ``end`` (``last``)."""
+    start = max(end - _LAST, 0)
+    return {"head": _digest(read_at, 0, min(_HEAD, end)), "last": _digest(read_at, start, end)}
+
+
+def check_fingerprint(
+    read_at: ReadAt, size: int, end: int, recorded: dict[str, Any], name: str
+) -> None:
+    """Refuse a file, of ``size`` bytes, that differs from the one that was read before.
+
+    It is shorter, or begins otherwise, or holds other bytes before ``end``.
+    """
+    if size < end:
+        raise SchemaError(f"{name} is shorter than what was already read: was it replaced?")
+    now = fingerprint(read_at, end)
+    for part, what in (("head", "begins with other bytes than"), ("last", "differs from")):
+        if now[part] != recorded[part]:
+            raise SchemaError(f"{name} {what} what was already read from it: was it replaced?")
+
+
+def _digest(read_at: ReadAt, start: int, end: int) -> str:
+    return hashlib.sha256(read_at(end - start, start)).hexdigest()[:16]

@@ -28,15 +28,13 @@ from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
 from streamddcrp_connectors.run.columns import Refusal
-from streamddcrp_connectors.run.deadletters import DeadLetters
-from streamddcrp_connectors.run.gather import gathered
+from streamddcrp_connectors.run.gather import Patience, Stopped, gathered
 from streamddcrp_connectors.run.interrupts import Interrupts
 from streamddcrp_connectors.run.job import describe, find_cursor, fitting
 from streamddcrp_connectors.run.lateness import Lateness
 from streamddcrp_connectors.run.models import Models, Recipe, Rows, usable
 from streamddcrp_connectors.run.names import Names
-from streamddcrp_connectors.run.outputs import Outputs
-from streamddcrp_connectors.run.retries import Patience, Stopped
+from streamddcrp_connectors.run.outputs import DeadLetters, Outputs
 from streamddcrp_connectors.run.sinks import Sink
 from streamddcrp_connectors.run.sources import Offset, Source
 

@@ -1,20 +1,137 @@
 """The outputs of a run: results, events, alarms, refused rows."""
 
+import contextlib
+import json
+import logging
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp_connectors.run.columns import Refusal
-from streamddcrp_connectors.run.deadletters import DeadLetters
-from streamddcrp_connectors.run.lock import Lock
-from streamddcrp_connectors.run.retries import Patience
+from streamddcrp_connectors.run.gather import Patience
+from streamddcrp_connectors.run.log import Log
 from streamddcrp_connectors.run.sinks import Sink
 from streamddcrp_connectors.run.sources import Source
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where an open file is locked anyway
+    fcntl = None  # type: ignore[assignment]
+
+_PATIENCE = 0.5  # seconds: a run that was just killed may still be ending
+
+
+class Lock:
+    """Hold a file ``.NAME.lock`` beside an output until `release`, or the end of the process.
+
+    Another run that holds it is a ConfigError.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path = path.with_name(f".{path.name}.lock")
+        self._file: BinaryIO | None = None
+        if fcntl is None:
+            return
+        end = time.monotonic() + _PATIENCE
+        while self._file is None:
+            try:
+                self._file = self._taken()
+            except OSError as error:
+                if not isinstance(error, BlockingIOError):
+                    raise ConfigError(f"cannot write {name}: {error.strerror or error}") from error
+                if time.monotonic() > end:
+                    raise ConfigError(
+                        f"{name} is being written by another run, {self._holder()}: end that run "
+                        "first, or choose another file"
+                    ) from None
+                time.sleep(0.02)
+
+    def release(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(FileNotFoundError):
+                self._path.unlink()
+            self._file.close()
+            self._file = None
+
+    def _taken(self) -> BinaryIO | None:
+        """Open and lock the file; None if its holder removed it meanwhile."""
+        file = self._path.open("a+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self._path.exists() or not os.path.samestat(
+                os.fstat(file.fileno()), self._path.stat()
+            ):
+                file.close()
+                return None
+            file.truncate(0)
+            file.write(f"process {os.getpid()}".encode())
+            file.flush()
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _holder(self) -> str:
+        try:
+            return self._path.read_text(encoding="utf-8", errors="replace")[:40] or "just begun"
+        except OSError:
+            return "just ended"
+
+
+NAME = "refused.jsonl"  # in the folder of a checkpoint
+_SAID = 20  # rows that are logged
+_LOG = logging.getLogger("streamddcrp.run")
+
+
+class DeadLetters:
+    """Write refused rows to a file as ``{"row", "reason", "values"}``, and count them.
+
+    The file is cut back with the checkpoint like a file sink, so each refused row is in it once.
+
+    Without a file the first of them are logged with their values; also with ``say``: nobody asked
+    for the file.
+    """
+
+    def __init__(self, path: str | Path | None, *, say: bool = False) -> None:
+        self.name = "the log" if path is None else str(path)
+        self.identity = "" if path is None else os.path.realpath(path)
+        self._log = None if path is None else Log(Path(path))
+        self._said = 0 if say or path is None else _SAID
+
+    def rewind(self, position: Any) -> None:
+        if self._log is not None:
+            self._log.rewind(position)
+
+    def sync(self) -> Any:
+        return None if self._log is None else self._log.sync()
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+
+    def write(self, refused: Mapping[int, Refusal]) -> None:
+        """Take refused rows, in the order of their numbers."""
+        rows = sorted(refused)
+        for row in rows[: max(_SAID - self._said, 0)]:
+            more = "; no more of them are shown" if self._said == _SAID - 1 else ""
+            values = json.dumps(refused[row].values) if self._log is None else self.name
+            _LOG.warning("set aside row %d: %s (%s)%s", row, refused[row].reason, values, more)
+            self._said += 1
+        if self._log is not None:
+            lines = [
+                json.dumps(
+                    {"row": row, "reason": refused[row].reason, "values": refused[row].values}
+                )
+                for row in rows
+            ]
+            self._log.append("".join(line + "\n" for line in lines).encode())
+
 
 Cursor = dict[str, Any]
 

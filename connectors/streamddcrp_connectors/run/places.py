@@ -22,7 +22,7 @@ from pyarrow import fs
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.contents import DAMAGED, HEAD, unwrapped
-from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint
+from streamddcrp_connectors.run.lines import check_fingerprint, fingerprint
 
 _ANSWER = 30.0  # seconds
 

@@ -17,10 +17,15 @@ from streamddcrp_connectors.looking.survey import TAIL, Survey, said_of, said_of
 from streamddcrp_connectors.run.columns import MOST_FEATURES, Columns, chosen, refusals
 from streamddcrp_connectors.run.contents import SUFFIXES, packing
 from streamddcrp_connectors.run.csvrows import CsvRows
-from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint, reading
 from streamddcrp_connectors.run.jsonrows import JsonRows, is_measured
 from streamddcrp_connectors.run.linerows import TEXT, TIME, LineRows, may_be_lines
-from streamddcrp_connectors.run.lines import LineReader, RotatedError
+from streamddcrp_connectors.run.lines import (
+    LineReader,
+    RotatedError,
+    check_fingerprint,
+    fingerprint,
+    reading,
+)
 from streamddcrp_connectors.run.places import Place, is_pattern
 
 Offset = dict[str, Any]

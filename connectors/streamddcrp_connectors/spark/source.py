@@ -11,8 +11,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from streamddcrp.cached import Cached
 from streamddcrp_connectors.request import Request
 from streamddcrp_connectors.run.command import columns_of, opened_as
-from streamddcrp_connectors.run.gather import gathered
-from streamddcrp_connectors.run.retries import Patience
+from streamddcrp_connectors.run.gather import Patience, gathered
 from streamddcrp_connectors.run.sources import Source
 from streamddcrp_connectors.spark.frames import PACKED
 from streamddcrp_connectors.spark.visits import pack

@@ -21,6 +21,7 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
 from streamddcrp.arguments import as_list
 from streamddcrp.data.epochs import make_cut
@@ -321,14 +322,6 @@ def _first_place(n: int) -> int:
     return math.ceil(CYCLES * _padded(n) / n)
 
 
-def _medians(values: FloatArray, width: int) -> FloatArray:
-    """Return the median of the ``width`` values, an odd number, around each of N."""
-    half = width // 2
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(values, half, "symmetric"), width)
-    parts = np.split(windows, range(1024, len(values), 1024))  # few copies at once
-    return np.concatenate([np.partition(part, half, axis=1)[:, half] for part in parts])
-
-
 def _comb(values: FloatArray) -> FloatArray:
     """Return the comb periodogram of values (N,), from `_first_place` on; 0 where there is none."""
     n, steps = len(values), _steps(values)
@@ -339,7 +332,8 @@ def _comb(values: FloatArray) -> FloatArray:
         return comb
     power = np.abs(np.fft.rfft(steps * np.hanning(len(steps)), size)) ** 2
     around = 2 * int(_AROUND * size / n) + 1
-    noise = np.exp(_medians(np.log(power + 1e-300), around)) / math.log(2.0)
+    medians = scipy.ndimage.median_filter(np.log(power + 1e-300), around)
+    noise = np.exp(medians) / math.log(2.0)
     share = np.clip(power / noise, 1.0, _CAP)
     excess = np.maximum(share - 1.0 - np.log(share) - 2.0, 0.0)
     for j in range(1, FIRST_HARMONICS + 1):

@@ -65,7 +65,7 @@ def _nw_slopes(
 def _nw_each(
     hyper: Array, h: int, post: Array, q: int, rows: Array, c: int, space: Array, out: Array
 ) -> None:
-    """Add to ``out`` (1 + n,) log densities of a row, and of it with at most one value missing.
+    """Add to ``out`` (1 + n,) log densities of a row, and of others or it less one value.
 
     r'A r - (A r)_d^2 / A_dd does not depend on r_d, so one pass over A is enough: O((D + n) D).
     """
@@ -77,10 +77,15 @@ def _nw_each(
     constant -= 0.5 * ((D - 1.0) * (LOG_PI - math.log(spread)) + log_det)
     for i in range(len(out)):
         d = 0
-        while d < D and not math.isnan(rows[i, c + d]):
+        while d < D and rows[i, c + d] == rows[0, c + d]:
             d += 1
         if d == D:
             out[i] += whole
+            continue
+        if not math.isnan(rows[i, c + d]):  # a turned row: all coordinates change
+            out[i] += families.predictive_of_part(
+                families.NORMAL_WISHART, hyper, h, post, q, rows[i], c
+            )
             continue
         slope, precision = space[0, c + d], space[1, c + d]
         rest = max(total - slope * slope / precision, 0.0)
@@ -250,6 +255,8 @@ def _nw_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out
     root, dof, spread = q + 6 + D, post[q + 2], post[q + 3]
     nu = dof + 1.0 - D
     psis = digamma(0.5 * dof + 0.5)
+    usual = 0.5 * (dof + 1.0) * (psis - digamma(0.5 * dof)) - log_rising(0.5 * dof, 0.5)
+    usual += 0.5 * (LOG_PI - math.log(spread))
     for d in range(D):
         out[USUAL, c + d] = 0.0
     for j in range(D):  # column j of L, from L^-1 by substitution: the scatter is L L'
@@ -266,11 +273,7 @@ def _nw_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out
         out[MEAN, c + d] = hyper[h + 4 + d] + post[q + 6 + d]
         out[VARIANCE, c + d] = _variance(out[USUAL, c + d] / (spread * nu), nu)
         rest = max(total - slope * slope / precision, 0.0)
-        out[USUAL, c + d] = (
-            0.5 * (LOG_PI - math.log(spread) - math.log(precision) + math.log1p(spread * rest))
-            - log_rising(0.5 * dof, 0.5)
-            + _usual_log(dof)
-        )
+        out[USUAL, c + d] = usual + 0.5 * (math.log1p(spread * rest) - math.log(precision))
     return 0.5 * (dof + 1.0) * (psis - digamma(0.5 * nu)) - post[q + 4]
 
 

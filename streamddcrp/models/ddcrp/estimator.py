@@ -16,7 +16,7 @@ from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.ddcrp import state as states
 from streamddcrp.models.ddcrp.engine import given_weights, step
-from streamddcrp.models.ddcrp.kernels.filter import predict
+from streamddcrp.models.ddcrp.kernels.filter import amend, predict
 from streamddcrp.particles.kernels.names import FIRST, N_SEEN
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive
@@ -31,6 +31,12 @@ class DDCRPFilter(ParticleEngine):
     memory = Memory(
         states.empty_state, states.arrays_of, states.check_arrays, states.state_from_arrays
     )
+    amending = staticmethod(amend)
+
+    @property
+    def n_correctable(self) -> int:
+        first, end = self.state.counts[[FIRST, N_SEEN]]
+        return int(end - first)
 
     def labels(self) -> IntArray:
         """Return each row's table in each particle, (P, n), for rows in memory, oldest first."""

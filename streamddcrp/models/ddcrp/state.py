@@ -108,14 +108,14 @@ class Tables(NamedTuple):
     name: Annotated[IntArray, "P K", rec.up_to("N")]  # position in `Names`
     retained: Annotated[IntArray, "P K", rec.up_to("B")]  # members in the ring
     openings: Annotated[FloatArray, "P K", rec.WEIGHT]  # how often it was opened
-    # decayed weight of the members that have left the ring
+    # decayed weight of all members, where tables carry it
     carried: Annotated[FloatArray, "P K", rec.WEIGHT]
     stats: Annotated[FloatArray, "P K S"]  # sums over all members
     post: Annotated[FloatArray, "P K Q"]  # the posterior given ``stats``
 
 
 class Ring(NamedTuple):
-    """Customers that may be linked to individually."""
+    """Customers that may be linked to individually, or corrected."""
 
     t: Annotated[FloatArray, "B", rec.FINITE]
     label: Annotated[IntArray, "P B", rec.index("K")]  # table

@@ -235,6 +235,7 @@ class GraphEngine(ParticleEngine):
     """Likelihood, settings and state; side input: the checked parents, if given."""
 
     memory = Memory(empty_state, arrays_of, check_arrays, state_from_arrays)
+    amending = staticmethod(amend)
 
     def labels(self) -> IntArray:
         """Return each row's table in each particle, (P, n), for rows in memory, oldest first."""
@@ -253,10 +254,9 @@ class GraphEngine(ParticleEngine):
         self.state = state
         return out
 
-    def amend(self, item: int, old: FloatArray, new: FloatArray) -> None:
-        """Replace the values (D,) of an item of the window."""
-        rows, _ = self.likelihood.prepare(np.stack([old, new]), None)
-        entry_point(amend)(self.config, self.state, item, *np.ascontiguousarray(rows))
+    @property
+    def n_correctable(self) -> int:
+        return int(self.config.r)
 
     def _predict(
         self, config: Config, state: State, x: FloatArray, t: float, parents: Parents = NO_PARENTS

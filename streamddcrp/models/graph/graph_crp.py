@@ -7,7 +7,7 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.data.graphs import NO_PARENTS, Parents, as_parents, check
-from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
@@ -16,7 +16,6 @@ from streamddcrp.models.graph import engine
 from streamddcrp.models.graph.config import Concentration, Config, concentration, make_config
 from streamddcrp.records import MOST, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray
-from streamddcrp.validation import whole
 
 NO_RING = np.zeros((1, 1), np.int64)
 
@@ -160,57 +159,6 @@ class GraphCRP(PartitionModel, base.Clusterer):
         a different table from the previous row's.
         """
         return self._stepped(batch, t, index, parents)
-
-    def amend(self, row: int, old: Features, new: Features | None) -> None:
-        """Correct a row of the window, or forget its values, as if they had never been seen.
-
-        Exact for every particle: its weight changes by the densities of the new and the old values
-        beside the rest of the cluster, and so does the evidence, which stays unbiased. What was
-        said on arrival, and which particles were kept, does not change. O(particles).
-
-        Parameters
-        ----------
-        row : int
-            Its arrival index, one of the last ``window`` rows.
-        old : dict
-            Its values as they were learned; they are not stored, so they are not checked.
-        new : dict or None
-            Its values now; None: unknown. The item itself, and its cluster, remain.
-
-        Raises
-        ------
-        ConfigError
-            The row has left the window or has not come, or is known to later rows as a column
-            (an autoregressive family). Nothing changed.
-        SchemaError
-            None of the learned columns, or a value outside the family's support.
-
-        Examples
-        --------
-        >>> from streamddcrp import GraphCRP
-        >>> model = GraphCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5), alpha=0.3)
-        >>> for y in [0.1, -0.2, 81.0, 0.2]:
-        ...     model.learn_one({"y": y})
-        >>> model.amend(2, {"y": 81.0}, {"y": 0.81})
-        >>> model.summary()["id"].to_pylist()
-        [0]
-        """
-        engine, back = self._engine, self._n_seen - whole("row", row, 0)
-        if engine is None or not 0 < back <= self.window or engine.past is not None:
-            raise ConfigError(
-                f"row must be one of the last {self.window} rows of a model past its warm-up, "
-                f"without lagged columns, got {row}: others cannot be taken out of what was learned"
-            )
-        before, after = self._known(old), self._known(dict.fromkeys(old) if new is None else new)
-        engine.amend(row, before, after)
-        if self._recent is not None:
-            self._recent.amend(back, after)
-
-    def _known(self, x: Features) -> FloatArray:
-        """Return the values of the learned columns, (D,), others left out."""
-        values = self._vectorizer.transform(x, learn=False)
-        self._check_rows(values[None], self._feature_names())
-        return values
 
     def _advance(
         self, X: FloatArray, t: FloatArray | None, types: list[str], parents: Any = None

@@ -1,5 +1,6 @@
 """Clusters that related groups share, as a streaming estimator."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from streamddcrp.models.graph import groups as grouping
 from streamddcrp.models.graph.config import CLUSTER, Concentration, concentration
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray
-from streamddcrp.validation import particle_count, whole
+from streamddcrp.validation import particle_count, positive, whole
 
 
 class GroupDP(ParticleModel, base.Clusterer):
@@ -55,6 +56,11 @@ class GroupDP(ParticleModel, base.Clusterer):
     max_groups : int, default 1000
         Most groups in memory. For a new one, the one with the fewest rows relative to its absence
         is forgotten.
+    gamma : float, optional
+        If given, groups are tied by a hierarchical Dirichlet process with this concentration, not
+        by auxiliary items: a row joins a table of its group in proportion to its rows, or opens one
+        with weight alpha, whose cluster has weight T_k, its tables in all groups, or gamma if it is
+        new. Any number of clusters can be shared. ``n_shared`` and ``moves`` are not used.
     warmup : int, default 64
         Rows collected first if the likelihood must be learned from them.
 
@@ -91,6 +97,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         moves: int = 5,
         max_tables: int = 1000,
         max_groups: int = 1000,
+        gamma: float | None = None,
         warmup: int = 64,
     ) -> None:
         self.n_shared = n_shared
@@ -101,9 +108,13 @@ class GroupDP(ParticleModel, base.Clusterer):
         self.moves = moves
         self.max_tables = max_tables
         self.max_groups = max_groups
+        self.gamma = gamma
         self.seed = seed
         super().__init__(likelihood, warmup)
-        self._layers = grouping.layers_of(n_shared)
+        self._layers = grouping.layers_of(n_shared) if gamma is None else [0]
+        self._gamma = math.inf if gamma is None else positive("gamma", gamma, "None")
+        if gamma is not None and isinstance(n_shared, tuple | list):
+            raise ConfigError("gamma: a hierarchical Dirichlet process has one layer of groups")
         if markov and len(self._layers) > 1:
             raise ConfigError(f"n_shared must be one number in a Markov chain, got {n_shared!r}")
         self._alpha, *self._prior = concentration(alpha)
@@ -172,7 +183,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         return group_state.Config(
             likelihood.family, likelihood.hyper(n_features), self._alpha, n_root, n_node,
             self.n_particles, bool(self.markov), self.moves, self.seed, nodes, np.log(nodes),
-            log_prior, self.max_tables, self.max_groups,
+            log_prior, self.max_tables, self.max_groups, self._gamma,
         )  # fmt: skip
 
     def _continued(
@@ -214,13 +225,16 @@ class GroupDP(ParticleModel, base.Clusterer):
     def correlation(self, a: Any, b: Any) -> float:
         """Return the prior correlation of two groups' distributions, on any set.
 
-        It is the product of N / (alpha + N) over the auxiliary sets between them; for learned
-        alpha, its mean over the posterior of alpha.
+        It is the product of N / (alpha + N) over the auxiliary sets between them, and with
+        ``gamma`` (1 + alpha) / (1 + alpha + gamma); for learned alpha, its mean over the posterior
+        of alpha.
         """
         one, two = self._path(a), self._path(b)
         if one == two:
             return 1.0
         alpha, weight = self._alpha_weights()
+        if self.gamma is not None:
+            return float(weight @ ((1.0 + alpha) / (1.0 + alpha + self.gamma)))
         ties = [n / (alpha + n) for n in self._layers]
         between = ties[0]
         if len(ties) == 2:
@@ -252,7 +266,8 @@ class GroupDP(ParticleModel, base.Clusterer):
         """Return the probability that a cluster follows another in a Markov chain, shape (C, C).
 
         Row j, column k: if n_jk of the n_j rows after cluster j are in cluster k, and m_k of the N
-        auxiliary items, it is (m_k + n_jk) / (alpha + N + n_j), averaged over alpha and over the
+        auxiliary items, it is (m_k + n_jk) / (alpha + N + n_j), with ``gamma`` and T tables
+        (n_jk + alpha T_k / (gamma + T)) / (alpha + n_j), averaged over alpha and over the
         particles that have cluster j. Clusters are those of `summary`, in order. A row's remainder
         to 1 is the probability of a new cluster, or of one that only other particles have. O(P
         C^2).

@@ -22,6 +22,7 @@ from streamddcrp.particles.state import Children, Memo, Names, ParticleState, Po
 from streamddcrp.typing import FloatArray, IntArray
 
 FIXED = np.empty(0)
+BoolArray = NDArray[np.bool_]
 
 
 class Config(NamedTuple):
@@ -42,6 +43,7 @@ class Config(NamedTuple):
     log_prior: FloatArray = FIXED
     max_tables: int = rec.MOST  # most clusters of all particles together
     max_groups: int = rec.MOST
+    gamma: float = np.inf  # of the process that the groups' tables follow; inf: none
 
 
 class Particles(NamedTuple):
@@ -53,7 +55,9 @@ class Particles(NamedTuple):
     last: Annotated[IntArray, "P", -1, rec.index("K", none=True)]
     # place of the table's cluster in the pool; -1: no data
     entry: Annotated[IntArray, "P K", -1, rec.index("C", none=True)]
-    n_aux: Annotated[IntArray, "P K"]  # auxiliary items of all nodes
+    n_aux: Annotated[IntArray, "P K"]  # auxiliary items of all nodes, or tables of all groups
+    # table of each of the last rows, of row i at i mod 64; -1: none, or a forgotten one
+    label: Annotated[IntArray, "P 64", -1, rec.index("K", none=True)]
 
 
 class Cells(NamedTuple):
@@ -87,6 +91,7 @@ class Scratch(NamedTuple):
     work: Annotated[FloatArray, "O"]  # O = K + 1
     log_weight: Annotated[FloatArray, "O"]
     items: Annotated[IntArray, "K"]
+    opens: Annotated[BoolArray, "P"]  # whether the arrival opens a table of its group
     n_users: Annotated[IntArray, "K"]
     only: Annotated[FloatArray, "K"]
 
@@ -210,6 +215,8 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     of_node, n_aux = np.zeros((P, A), np.int64), np.zeros((P, known["K"]), np.int64)
     np.add.at(of_node, (q, a), count)
     np.add.at(n_aux, (q, j), count)
+    at = arrays["particles.label"]
+    of_label = np.take_along_axis(np.pad(entry, [(0, 0), (0, 1)]), at, axis=1)
     has_rows = np.zeros((P, known["K"]), np.bool_)
     has_rows[p, k] = True
     items = np.where(np.arange(A) == 0, config.n_root, config.n_node)
@@ -217,7 +224,9 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
         n[1] != G
         or G * (config.n_node > 0) < A - 1
         or (of_node != items * (arrays["particles.weight"][:, None] > 0)).any()
-        or (n_aux != arrays["particles.n_aux"]).any()
+        or bool((arrays["particles.n_aux"] != n_aux).any() and config.gamma == np.inf)
+        or bool(((arrays["particles.n_aux"] > 0) != (entry >= 0)).any() and config.gamma < np.inf)
+        or bool((of_label < 0).any())
         or (has_rows != (entry >= 0)).any()  # a table has data if and only if it has rows
         or (arrays["groups.seen"] >= arrays["counts"][N_SEEN]).any(),
         "nodes and groups",

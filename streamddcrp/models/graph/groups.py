@@ -17,8 +17,8 @@ from streamddcrp.models.graph import group_state as states
 from streamddcrp.models.graph.config import alpha_by_particle, alpha_weights
 from streamddcrp.models.graph.group_state import Config, State, dense
 from streamddcrp.models.graph.kernels.forget import forget_group
+from streamddcrp.models.graph.kernels.group import amend, step_rows
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
-from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.particles.kernels.names import N_NAMES
 from streamddcrp.particles.state import learn_rows
 from streamddcrp.typing import FloatArray, IntArray
@@ -151,6 +151,13 @@ class GroupEngine(ParticleEngine):
     memory = Memory(
         states.empty_state, states.arrays_of, states.check_arrays, states.state_from_arrays
     )
+    amending = staticmethod(amend)
+
+    @property
+    def n_correctable(self) -> int:
+        label, n = self.state.particles.label[self.state.particles.weight > 0.0], self.state.n_seen
+        last = np.arange(n - 1, max(n - label.shape[1], 0) - 1, -1) % label.shape[1]
+        return int(np.cumprod((label[:, last] >= 0).all(axis=0)).sum())
 
     def with_prior(self, likelihood: Likelihood) -> Self:
         return replace(
@@ -191,6 +198,8 @@ class GroupEngine(ParticleEngine):
 
     def _n_clusters(self) -> IntArray:
         particles = self.state.particles
+        if self.config.gamma < np.inf:  # tables of groups, each of which alpha opened
+            return np.asarray(particles.n_aux.sum(axis=1), np.int64)
         return np.asarray(((particles.entry >= 0) | (particles.n_aux > 0)).sum(axis=1), np.int64)
 
     def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
@@ -221,10 +230,13 @@ class GroupEngine(ParticleEngine):
             at = pool.name[particles.entry[p, k]]
             K = particles.entry.shape[1]
             rows = dense(self.state.own, p, K + 1, K)[1:][k]
-            items = dense(self.state.aux, p, 1, K)[0]
-            size = config.n_root + rows.sum(axis=1, keepdims=True)
-            share = particles.weight[p] * (prob[p] / (alpha + size)).sum(axis=1, keepdims=True)
-            found[np.ix_(at, at)] += share * (items[k] + rows[:, k])
+            size, items = config.n_root + rows.sum(axis=1, keepdims=True), particles.n_aux[p, k]
+            weight = particles.weight[p] * prob[p] / (alpha + size)
+            tied = weight.sum(axis=1, keepdims=True)
+            found[np.ix_(at, at)] += tied * rows[:, k]
+            if config.gamma < np.inf:
+                tied = weight @ alpha[:, None] / (config.gamma + items.sum())
+            found[np.ix_(at, at)] += tied * items
         live = live_names(names)
         return np.asarray(found[np.ix_(live, live)] / names.weight[live][:, None])
 

@@ -14,8 +14,10 @@ from streamddcrp.contract import KINDS, P_NEW, SCORE
 from streamddcrp.decay import Decay
 from streamddcrp.estimator.reasons import asked, explained
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.base import holes
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels import layout
+from streamddcrp.models.seqddcrp.kernels.amend import amend
 from streamddcrp.models.seqddcrp.kernels.arrival import explain_next, predict, step_rows
 from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.kernels.reasons import before, began, compare
@@ -131,11 +133,12 @@ class Engine:
         return out, probs
 
     def explain(
-        self, x: FloatArray, t: float, bound: Any = None
+        self, x: FloatArray, t: float, bound: Any = None, room: Any = None
     ) -> tuple[int, tuple[IntArray, tuple[float, float], FloatArray, FloatArray]]:
         """Explain a checked row (D,): the id of the regime expected, and what `explained` says.
 
-        ``bound``: the kernel with the arrays of the state, if known.
+        ``bound``: the kernel with the arrays of the state, and ``room``: what `asked` returns, if
+        known.
         """
         config, state = self._for_width(len(x))
         time, given = self.in_time(t), _NOTHING
@@ -143,9 +146,24 @@ class Engine:
             times = np.array([time])
             given = given_weights(self.decay, config, state, times, clocked=self.clocked)
         kernel = bound or partial(entry_point(explain_next), *groups_of(config, state))
-        at, rows, out, view = asked(self.likelihood, x, self.past, state.n_tables + 1)
+        room = room or asked(self.likelihood, x, self.past, state.n_tables + 1)
+        at, rows, out, view = room
         home = kernel(time, given, np.empty(len(config.hyper)), rows, out, view)
         return state.table.ids.item(home), explained(self.likelihood, x, at, out, view)
+
+    def amend(self, back: int, old: FloatArray, new: FloatArray) -> bool:
+        """Give the row ``back`` rows ago the values ``new`` (D,), if it has the ``old`` ones.
+
+        Returns whether it has. Missing values, which may be imputed, are not compared.
+        """
+        rows, _ = self.likelihood.prepare(np.stack([old, new]))
+        (was, now), state = np.ascontiguousarray(rows), self.state
+        i = int(state.counts[layout.N_ROWS]) - back
+        kept = np.where(np.isnan(was), was, state.rows.x[i])
+        if not np.allclose(was, kept, rtol=1e-9, atol=0.0, equal_nan=True):
+            return False
+        entry_point(amend)(*groups_of(self.config, state), i, now)
+        return True
 
     def column(self, label: int) -> int | None:
         """Return the index of a table, or None if it no longer exists."""
@@ -267,6 +285,8 @@ class Alone:
         self._config: Config | None = None
         self._counts: Any = None
         self._learn = self._ask = self._why = None
+        self._room: Any = None  # arrays for explanations, and the values that they lack
+        self._holes: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Alone, (self.engine,)  # a copy has its own arrays
@@ -332,8 +352,15 @@ class Alone:
 
     def explain(self) -> Any:
         """Explain the row as `Engine.explain` does."""
-        engine = self.engine
-        found = engine.explain(self.row, self.t, self._why)
+        engine, room = self.engine, self._room
+        n_tables = engine.state.n_tables + 1
+        if room is None or len(room[2]) != 2 + n_tables or not self._as_it_is:
+            room = self._room = asked(engine.likelihood, self.row, None, n_tables)
+            self._holes = holes(room[1])
+        else:
+            room[1][:] = self.row
+            self._holes.fill(np.nan)
+        found = engine.explain(self.row, self.t, self._why, room)
         if self._why is None:
             self._why = entry_with(explain_next, *groups_of(engine.config, engine.state))
         return found

@@ -21,7 +21,7 @@ from streamddcrp.decay import DecaySpec, Exponential, make_decay
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.interrupts import pause, undisturbed
 from streamddcrp.estimator.reasons import Explanation
-from streamddcrp.estimator.recent import TimeLine
+from streamddcrp.estimator.recent import Correctable
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import check_types, refuse_unless_plain
 from streamddcrp.likelihoods import (
@@ -40,7 +40,7 @@ from streamddcrp.likelihoods.auto import with_numbers
 from streamddcrp.models.seqddcrp.config import PRESETS
 from streamddcrp.models.seqddcrp.engine import Alone, Engine, by_table
 from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
-from streamddcrp.models.seqddcrp.kernels.layout import FILTERED, N_COLUMNS, N_SEEN, SETTLED
+from streamddcrp.models.seqddcrp.kernels.layout import FILTERED, N_COLUMNS, N_ROWS, N_SEEN, SETTLED
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.regimes import Regimes
 from streamddcrp.models.seqddcrp.views import TableViews
@@ -63,7 +63,7 @@ _PROGRESS = (
 )  # fmt: skip
 
 
-class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
+class SeqDDCRP(Correctable, InSeason, TableViews, base.Clusterer):
     """Online clustering by the sequential distance-dependent Chinese restaurant process.
 
     Each arrival links to an earlier one with a probability that decays with their distance in time,
@@ -490,6 +490,22 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         gamma = self._stream.config.gamma if self._stream.config.recall else None
         prior = {"likelihood": self._stream.likelihood, "decay": self._stream.decay, "gamma": gamma}
         return prior | {"alpha": self.alpha, "time_unit": unit}
+
+    @property
+    def _n_correctable(self) -> int:
+        engine, lawful = self._stream, self._laws is not None and self._laws.in_use
+        if engine is None or engine.past is not None or self._in_season or lawful:
+            return 0
+        return min(int(engine.state.counts[N_ROWS]), self.window)
+
+    def _correct(self, back: int, old: FloatArray, new: FloatArray) -> None:
+        if not self._running.amend(back, old, new):
+            raise ConfigError("old: the row was learned with other values")
+        if self._early is not None:
+            self._early.amend(back, new)
+            if self._early.contest is not None:  # over the rows as they were
+                self._end_contest()
+                self._running.amend(back, old, new)
 
     # -- ordinary rows, one by one ---------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from streamddcrp.lanes import LANES
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels import layout
+from streamddcrp.models.seqddcrp.kernels.halves import PAST
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, LONG_RUN, UNREPORTED
 from streamddcrp.models.seqddcrp.kernels.states import MIXTURES, STATES
 from streamddcrp.records import (
@@ -67,6 +68,7 @@ class Rows(NamedTuple):
     births: Annotated[FloatArray, "K W", CHANCE]
     # Z: probability that i's parameter is that of atom m. Zero beyond the rows in use.
     probs: Annotated[FloatArray, "K W", CHANCE]
+    past: Annotated[FloatArray, "R D", PREPARED]  # ring of evicted rows, while one table is known
 
 
 class Groups(NamedTuple):
@@ -183,6 +185,8 @@ class Scratch(NamedTuple):
     stats: Annotated[FloatArray, "P"]
     taken: Annotated[FloatArray, "K P"]  # statistics of some of the tables' rows
     rest: Annotated[FloatArray, "P"]
+    mine: Annotated[FloatArray, "H D"]  # rows of one table, and their probabilities there
+    there: Annotated[FloatArray, "H"]
     corner: Annotated[FloatArray, "L L"]  # links among eight rows, transposed
     moved: Annotated[FloatArray, "W"]  # 1 for the rows that a move gives to a new table
     post: Annotated[FloatArray, "Q"]
@@ -265,6 +269,8 @@ def _lengths(config: Config, capacity: int, n_rows: int | None = None) -> dict[s
         "Q": int(n_post(config.family, config.hyper)),
         "O": width + _padded(n_groups) + _padded(capacity + 1),
         "L": LANES,
+        "R": PAST,
+        "H": PAST + width,
         "E": EVENT_CAPACITY,
         "N": layout.N_COLUMNS,
         **MIXED,
@@ -366,7 +372,15 @@ def _used(state: State) -> dict[str, int]:
     used = {axis: int(state.counts[at]) for axis, at in axes.items()}
     D, P, Q = state.rows.x.shape[1], state.table.stats.shape[1], state.table.post.shape[1]
     n_events = int(min(state.counts[layout.N_EVENTS], len(state.events.kind)))
-    return {**used, **MIXED, "D": D, "P": P, "Q": Q, "E": n_events}
+    return {
+        **used,
+        **MIXED,
+        "D": D,
+        "P": P,
+        "Q": Q,
+        "E": n_events,
+        "R": min(int(state.counts[layout.N_KEPT]), PAST),
+    }
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:

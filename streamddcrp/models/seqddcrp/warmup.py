@@ -197,6 +197,15 @@ class WarmUp:
                 chunks.popleft()
         return out
 
+    def amend(self, back: int, x: FloatArray) -> None:
+        """Replace the values (D,) of the row ``back`` rows ago."""
+        held = len(self.times) - 1
+        while back > len(self.times[held]):
+            back -= len(self.times[held])
+            held -= 1
+        self.parts[held] = _joined([self.parts[held]], len(x))
+        self.parts[held][-back] = x
+
     def begin(
         self, recipe: Recipe, family: Likelihood, leader: Engine | None, names: list[str],
         first_time: float | None, season: Subtraction | None, laws: Laws | None, *, raw: bool,

@@ -17,7 +17,7 @@ from streamddcrp_connectors.page.pyramid import (
     Pyramid,
 )
 from streamddcrp_connectors.page.regimes import Regimes
-from streamddcrp_connectors.page.streams import Feed
+from streamddcrp_connectors.page.streams import Feed, Job, Stream
 from streamddcrp_connectors.page.volumes import CHUNK, Volumes
 
 
@@ -151,6 +151,19 @@ def test_what_sets_a_regime_apart_is_said_in_words():
     assert words[2].startswith("heat high: ")
     assert all("same" not in said for said in words.values())
     assert regimes.telling(2) == [0, 1]
+
+
+def test_columns_that_reasons_name_are_drawn_first():
+    stream = Stream(Job("job", ["oil", "oil flow", "1", "gas"], "row"))
+    assert stream.columns(0.0, 9.0, 2) == [0, 1]
+    for t, why in enumerate(["gas 3, expected 2 ± 1", "small, now 1 7, expected 2 ± 1; gas 1", ""]):
+        stream.feed.add("alarm", 0, float(t), why=why)
+    stream.feed.add("acknowledged", -1, 3.0, why="oil man")
+    stream.feed.add("birth", 0, 8.0, why="oil flow 1.0 ± 0.1 to 2.0 ± 0.1")
+    assert stream.columns(0.0, 7.0, 3) == [2, 3, 0]
+    assert stream.columns(0.0, 0.0, 3) == [3, 0, 1]
+    assert stream.columns(8.0, 9.0, 2) == [1, 0]
+    assert stream.columns(0.0, 9.0, 1) == [1]
 
 
 def test_a_merged_regime_brings_its_rows():

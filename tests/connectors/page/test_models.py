@@ -46,6 +46,7 @@ def shown(monkeypatch):
         ("text", True),
         ("temporal-dpm", True),
         ("nested-topics", True),
+        ("language", True),
     ],
 )
 def test_every_model_can_be_shown(tmp_path, shown, model, text, key):

@@ -30,7 +30,7 @@ export class Chooser {
 
   make(features) {
     this.boxes = features.map(() => element("input", { type: "checkbox", onchange: () => this.changed() }))
-    this.auto = element("button", { words: "Those that tell regimes apart", onclick: () => this.choose(null) })
+    this.auto = element("button", { words: "Those of reasons, and that tell regimes apart", onclick: () => this.choose(null) })
     this.menu.replaceChildren(this.auto, ...features.map((name, d) => element("label", {}, this.boxes[d], name)))
   }
 

@@ -12,12 +12,16 @@ from streamddcrp.numerics import log_decay
 from streamddcrp.particles.kernels import names as naming
 from streamddcrp.particles.kernels import resample
 
+CORRECTABLE = 64  # rows in the ring where tables carry the weight of all
+
 
 @inner
 def _link_weights(config, state, t, given, b):
     """Weights of the links of the next arrival, at time ``t``, to the customers in the ring."""
     counts, times, out = state.counts, state.ring.t, state.scratch.link_weight
     n, mask = counts[naming.N_SEEN], len(times) - 1
+    if config.carried:
+        return
     row = min(b, given.shape[0] - 1)
     for j in range(counts[naming.FIRST], n):
         at = j & mask
@@ -56,7 +60,7 @@ def predict(config, state, x, t, given, b, out):
     own = families.log_predictive(config.family, config.hyper, scratch.prior_post, x)
     for p in range(len(particles.weight)):
         K = particles.n_tables[p]
-        seating.masses_of(state, p, K, factor, mass)
+        seating.masses_of(config, state, p, K, factor, mass)
         families.log_predictives(config.family, config.hyper, tables.post[p], x, K, score)
         again = seating.recall_weight(config, particles, tables, p)
         opening = config.gamma * again if again > 0.0 else config.alpha
@@ -179,29 +183,33 @@ def _resample(state, stop, uniform):
 def _forget(config, state):
     """Remove customers beyond the reach of links from the ring; close unreachable tables.
 
+    Where tables carry the weight of their members, the ring keeps the last ones to be corrected.
     The next arrival is ``n``. Its time is unknown, so the last one's is used.
     """
     particles, tables, ring = state.particles, state.tables, state.ring
     counts, sums = state.counts, state.sums
     n, mask = counts[naming.N_SEEN], len(ring.t) - 1
+    if config.carried:
+        last = (n - 1) & mask
+        factor = seating.carried_factor(config, sums, ring.t[last])
+        for p in range(len(particles.weight)):
+            for k in range(particles.n_tables[p]):
+                tables.carried[p, k] *= factor
+            tables.carried[p, ring.label[p, last]] += 1.0
+        sums[seating.CARRIED_AT] = ring.t[last]
     while counts[naming.FIRST] < n:
         e = counts[naming.FIRST]
         at = e & mask
-        if not config.carried:
-            if config.clocked:
-                near = ring.t[(n - 1) & mask] - ring.t[at] <= config.reach
-            else:
-                near = n - e <= len(config.by_gap)
-            if near:
-                break
-        factor = seating.carried_factor(config, sums, ring.t[at])
+        if config.carried:
+            near = n - e <= CORRECTABLE
+        elif config.clocked:
+            near = ring.t[(n - 1) & mask] - ring.t[at] <= config.reach
+        else:
+            near = n - e <= len(config.by_gap)
+        if near:
+            break
         for p in range(len(particles.weight)):
-            if config.carried:
-                for k in range(particles.n_tables[p]):
-                    tables.carried[p, k] *= factor
-                tables.carried[p, ring.label[p, at]] += 1.0
             tables.retained[p, ring.label[p, at]] -= 1
-        sums[seating.CARRIED_AT] = ring.t[at]
         counts[naming.FIRST] += 1
     for p in range(len(particles.weight)):
         k = 0
@@ -258,3 +266,24 @@ def step_rows(config, state, X, t, uniforms, given, start, out):
         _weigh_names(state)
         naming.refresh_names(names, state.events, counts, n + 1, t[b])
     return X.shape[0]
+
+
+@kernel
+def amend(config, state, i, old, new):
+    """Give customer i of the ring the row ``new`` for ``old``; reweigh the particles by the change.
+
+    docs/math/ddcrp.md (6).
+    """
+    particles, tables, gain = state.particles, state.tables, state.scratch.gain
+    family, hyper, at = config.family, config.hyper, i & (len(state.ring.t) - 1)
+    for p in range(len(particles.weight)):
+        k = state.ring.label[p, at]
+        stats, post = tables.stats[p, k], tables.post[p, k]
+        families.add_stats(family, hyper, old, -1.0, stats)
+        families.posterior(family, hyper, stats, post)
+        gain[p] = families.log_predictive(family, hyper, post, new)
+        gain[p] -= families.log_predictive(family, hyper, post, old)
+        families.add_stats(family, hyper, new, 1.0, stats)
+        families.posterior(family, hyper, stats, post)
+    _reweight(state)
+    _weigh_names(state)

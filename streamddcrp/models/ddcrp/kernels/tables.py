@@ -6,7 +6,7 @@ from streamddcrp.compilation import inner
 from streamddcrp.numerics import NO_DECAY
 from streamddcrp.particles.kernels.names import FIRST, LOG_EVIDENCE, N_SEEN
 
-# sums (float64): time of the last removed customer, for which `Tables.carried` holds
+# sums (float64): time of the last row, for which `Tables.carried` holds
 CARRIED_AT = LOG_EVIDENCE + 1
 N_SUMS = LOG_EVIDENCE + 2
 
@@ -20,12 +20,14 @@ def carried_factor(config, sums, t):
 
 
 @inner
-def masses_of(state, p, K, factor, out_mass):
+def masses_of(config, state, p, K, factor, out_mass):
     """Sum the weights of the next arrival's links to the earlier customers of each table."""
     counts, label, weight = state.counts, state.ring.label, state.scratch.link_weight
     mask = len(weight) - 1
     for k in range(K):
         out_mass[k] = state.tables.carried[p, k] * factor
+    if config.carried:
+        return
     for j in range(counts[FIRST], counts[N_SEEN]):
         out_mass[label[p, j & mask]] += weight[j & mask]
 

@@ -26,12 +26,17 @@ def _items_above(config, groups, g):
 
 
 @uncounted
-def _empty_table(state, p, k):
+def _empty_table(config, state, p, k):
     particles, pool = state.particles, state.pool
+    if config.gamma < math.inf:
+        particles.n_aux[p, k] = 0
     drop(pool, particles.entry[p, k])
     particles.entry[p, k] = -1
     if particles.last[p] == k:
         particles.last[p] = -1
+    for r in range(particles.label.shape[1]):
+        if particles.label[p, r] == k:
+            particles.label[p, r] = -1
 
 
 @uncounted
@@ -52,7 +57,7 @@ def _forget_rows(config, state, p, k):
         _resize(config, grid, p, m + after, m)
         _resize(config, grid, p, m + first, m + first + after)
         cells.join_first(own, p, k + 1)
-    _empty_table(state, p, k)
+    _empty_table(config, state, p, k)
 
 
 @uncounted
@@ -103,7 +108,9 @@ def forget_group(config, state, g, also_node, t):
     for p in range(len(particles.weight)):
         if particles.weight[p] <= 0.0:
             continue
-        if n_counted < len(grid.base):  # once, if one row serves all particles
+        if (
+            n_counted < len(grid.base) and config.gamma == math.inf
+        ):  # once, if one row serves all particles
             n_counted += 1
             _resize(config, grid, p, m + cells.row_total(own, p, g), m)
             if also_node:
@@ -122,7 +129,7 @@ def forget_group(config, state, g, also_node, t):
             scratch.n_users[cells.table_of(own.cell[p, c])] += 1
         for k in range(particles.n_tables[p]):
             if particles.entry[p, k] >= 0 and scratch.n_users[k] == 0:
-                _empty_table(state, p, k)
+                _empty_table(config, state, p, k)
     groups.n[1] -= 1
     for i in range(g, groups.n[1]):
         groups.node[i], groups.size[i] = groups.node[i + 1], groups.size[i + 1]

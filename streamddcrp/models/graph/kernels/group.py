@@ -11,6 +11,7 @@ from streamddcrp.models.graph.kernels import cells
 from streamddcrp.models.graph.kernels import children as choices
 from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, move, n_clusters
 from streamddcrp.models.graph.kernels.forget import forget_cluster
+from streamddcrp.models.graph.kernels.revise import reweigh
 from streamddcrp.numerics import copy_row, log_add_exp
 from streamddcrp.particles.kernels import names as at
 from streamddcrp.particles.kernels.pool import EMPTY, drop
@@ -37,6 +38,53 @@ def _opening(config, grid, row, k, m, unknown, stamp):
 
 
 @uncounted
+def _base(config, state, p, size):
+    """Weights for a row of a group of ``size`` rows: docs/math/graphs.md (8a).
+
+    Returns that of a row of the group; that of a new cluster; and that of a table of any group,
+    relative to the first.
+    """
+    n_tables = state.particles.n_aux[p, : state.particles.n_tables[p]].sum()
+    row = base_row(state.grid, p)
+    join, new = choices.factors(
+        config, state.grid, row, n_tables, size, state.counts[choices.STAMP]
+    )
+    share = new / (config.gamma + n_tables)
+    return join, config.gamma * share, share / join
+
+
+@uncounted
+def _shared_from(particles, p, k):
+    """Return the first cluster from k on that tables have, or ``TABLES``."""
+    while k < particles.n_tables[p] and particles.n_aux[p, k] == 0:
+        k += 1
+    return k if k < particles.n_tables[p] else cells.TABLES
+
+
+@uncounted
+def _open_tables(config, state, g):
+    """Draw whether the arrival opens a table of its group, in the particles of the children."""
+    particles, own, children = state.particles, state.own, state.children
+    for c in range(children.n[0]):
+        p, k = children.place[c], children.to[c]
+        if config.markov:
+            g = particles.last[p] + 1
+        opens = 1.0
+        if k >= 0:
+            _, _, tie = _base(config, state, p, cells.row_total(own, p, g))
+            opens, at_own = (
+                tie * particles.n_aux[p, k],
+                cells.place_of(own, p, cells.TABLES * g + k),
+            )
+            if cells.table_at(own, p, at_own, g) == k:
+                opens /= opens + own.items[p, at_own]
+            else:
+                opens = 1.0
+        u = uniform(config.seed, state.counts[at.N_SEEN], p, choices.WHICH_EMPTY, 0)
+        state.scratch.opens[c] = u < opens
+
+
+@uncounted
 def _children(config, state, g, a, unknown):
     """List children for group g below node a; return their number, and sums as in `children`."""
     particles, own, aux, memo = state.particles, state.own, state.aux, state.memo
@@ -57,15 +105,22 @@ def _children(config, state, g, a, unknown):
         if len(config.nodes) > 0:
             k, row, stamp = n_clusters(particles, p), base_row(grid, p), state.counts[choices.STAMP]
             factor, opens = _opening(config, grid, row, k, n_aux + size, unknown, stamp)
-        empty = 0
+        empty, tie = 0.0, 1.0
+        if config.gamma < np.inf:
+            factor, opens, tie = _base(config, state, p, size)
         at_aux = cells.place_of(aux, p, cells.TABLES * a)
         at_own = cells.place_of(own, p, cells.TABLES * g)
         while True:  # over the tables of both, in order
             k_aux, k_own = cells.table_at(aux, p, at_aux, a), cells.table_at(own, p, at_own, g)
-            k, here = min(k_aux, k_own), 0
+            if config.gamma < np.inf:
+                k_aux = _shared_from(particles, p, at_aux)
+            k, here = min(k_aux, k_own), 0.0
             if k == cells.TABLES:
                 break
-            if k_aux == k:
+            if k_aux == k and config.gamma < np.inf:
+                here += tie * particles.n_aux[p, k]
+                at_aux = k + 1
+            elif k_aux == k:
                 here += aux.items[p, at_aux]
                 at_aux += 1
             if k_own == k:
@@ -128,6 +183,7 @@ def _copy(state, p, to):
     K = particles.n_tables[p]
     particles.n_tables[to] = K
     particles.last[to] = particles.last[p]
+    copy_row(particles.label[to], particles.label[p])
     for k in range(K):
         e = particles.entry[p, k]
         particles.entry[to, k] = e
@@ -165,6 +221,8 @@ def _seat(config, state, g, a):
     particles, own, aux, pool = state.particles, state.own, state.aux, state.pool
     grid, children, scratch = state.grid, state.children, state.scratch
     n, successor, entry = state.counts[at.N_SEEN], state.memo.successor, particles.entry
+    if config.gamma < np.inf:
+        _open_tables(config, state, g)
     m = config.n_root if a == 0 else config.n_node
     for c in range(children.n[0]):
         p, k, e = children.place[c], children.to[c], EMPTY
@@ -178,6 +236,8 @@ def _seat(config, state, g, a):
             for j in range(K):
                 scratch.work[j] = scratch.items[j] if entry[p, j] < 0 else 0
             k = draw(scratch.work, K, uniform(config.seed, n, p, choices.WHICH_EMPTY, 0))
+        if config.gamma < np.inf and scratch.opens[c]:
+            particles.n_aux[p, k] += 1
         entry[p, k] = successor[e]
         pool.holders[successor[e]] += 1
         if e != EMPTY:
@@ -188,6 +248,7 @@ def _seat(config, state, g, a):
             choices.count_parents(config, grid, base_row(grid, p), m + cells.row_total(own, p, g))
         cells.add_to(own, p, g, k, 1)
         particles.last[p] = k
+        particles.label[p, n % particles.label.shape[1]] = k
 
 
 @uncounted
@@ -246,7 +307,7 @@ def step_rows(config, state, X, t, group, start, out):
         counts[choices.STAMP] += 1
         sums[at.LOG_EVIDENCE] -= out[b, SCORE]
         counts[at.N_SEEN] = n + 1
-        for number in range(config.moves):
+        for number in range(config.moves if config.gamma == np.inf else 0):
             for p in range(P):
                 if particles.weight[p] > 0.0:
                     move(config, state, p, n, number)
@@ -258,6 +319,12 @@ def step_rows(config, state, X, t, group, start, out):
             choices.weigh_names(state)
             at.refresh_names(names, events, counts, n + 1, t[b])
     return X.shape[0]
+
+
+@entry
+def amend(config, state, i, old, new):
+    """As `reweigh`, for one of the last rows."""
+    reweigh(config, state, i, old, new)
 
 
 @uncounted

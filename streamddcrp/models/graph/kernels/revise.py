@@ -164,13 +164,13 @@ def revise(config, state, p, i, move):
     particles.held[p, k] += 1
 
 
-@entry_kernel
-def amend(config, state, i, old, new):
-    """Give item i of the window the row ``new`` for ``old``; reweigh the particles by the change.
+@uncounted
+def reweigh(config, state, i, old, new):
+    """Give item i the row ``new`` for ``old`` in its clusters; reweigh the particles by the change.
 
     All particles with a cluster agree on its members, so it changes in place. docs/math/graphs.md.
     """
-    particles, pool, recent, gain = state.particles, state.pool, state.recent, state.memo.score
+    particles, pool, gain = state.particles, state.pool, state.memo.score
     family, hyper, R = config.family, config.hyper, particles.label.shape[1]
     top, total = -np.inf, 0.0
     for p in range(len(particles.weight)):
@@ -196,7 +196,14 @@ def amend(config, state, i, old, new):
     for p in range(len(particles.weight)):
         particles.weight[p] /= total
     state.sums[LOG_EVIDENCE] += top + math.log(total)
-    if i >= state.counts[N_SEEN] - len(recent.x):
-        copy_row(recent.x[i % len(recent.x)], new)
     state.counts[children.STAMP] += 1  # what was cached of the clusters is void
     children.weigh_names(state)
+
+
+@entry_kernel
+def amend(config, state, i, old, new):
+    """As `reweigh`, for an item of the window that may be resampled."""
+    reweigh(config, state, i, old, new)
+    x = state.recent.x
+    if i >= state.counts[N_SEEN] - len(x):
+        copy_row(x[i % len(x)], new)

@@ -16,17 +16,22 @@ from streamddcrp.likelihoods.kernels.families import (
     log_predictive,
     posterior,
 )
-from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_SEEN, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.layout import N_KEPT, N_ROWS, N_SEEN, N_TABLES
 from streamddcrp.models.seqddcrp.kernels.shadow import posteriors_of_halves
 from streamddcrp.models.seqddcrp.kernels.states import regimes_last
-from streamddcrp.numerics import add, copy_row, log_add_exp, scale
+from streamddcrp.numerics import add, copy_row, log_add_exp, scale, sum_first
 
+PAST = 512  # evicted rows that are kept, while there is only one table
 NEEDED = 5.0  # nats by which halves must lead
 APART = 0.9  # mean probability of the likelier half above which they share few rows
 FIRST, FACTOR = 256.0, 1.5  # rows at which an only table gets halves, and factor between attempts
-ENOUGH = 16.0  # expected rows in the window required for halves
+ENOUGH = 16.0  # expected rows required for halves; also in either one for a split
 SETTLED = 20.0  # expected rows from which a table counts
 SLIGHT = 0.02  # probability of a row at a table above which it counts there
+MANY = 24.0  # expected rows of either age, if the older ones are to predict the newer
+MARGIN = 1.0  # nats by which other halves must be likelier
+EVERY = 64  # rows of a table, one of several, until other halves are looked for
+AGAIN = 3  # rounds of EM that improve halves
 TRIES = 4  # attempts to divide a table, starting from different rows
 ROUNDS, HARD = 10, 4  # of one attempt; in the first ones, each row is at one half only
 STRIDE = 7919  # a prime, so that different rows are taken each time
@@ -69,59 +74,78 @@ def _add(config, table, m, x, weight, share):
 
 
 @uncounted
-def _seed(config, rows, table, counts, scratch, m, turn):
+def keep_past(config, rows, table, counts, sums, scratch, n):
+    """Keep the ``n`` rows just frozen if there is only one table, so that more of it is known."""
+    if not come_in_no_order(config, table, counts, sums, True) or come_in_no_order(
+        config, table, counts, sums, False
+    ):
+        counts[N_KEPT] = 0
+        return
+    for r in range(n):
+        if table.stats[scratch.home[r], 0] >= SETTLED:
+            copy_row(rows.past[counts[N_KEPT] % PAST], rows.x[r])
+            counts[N_KEPT] += 1
+
+
+@uncounted
+def _collect(rows, counts, scratch, m, first, past):
+    """Collect the rows of column ``m`` from ``first`` on, oldest first; return how many.
+
+    ``past``: also those that are kept.
+    """
+    n, kept = 0, min(counts[N_KEPT], PAST) if past else 0
+    for i in range(kept):
+        copy_row(scratch.mine[n], rows.past[(counts[N_KEPT] - kept + i) % PAST])
+        scratch.there[n] = 1.0
+        n += 1
+    for r in range(first, counts[N_ROWS]):
+        if rows.probs[m, r] > SLIGHT:
+            copy_row(scratch.mine[n], rows.x[r])
+            scratch.there[n] = rows.probs[m, r]
+            n += 1
+    return n
+
+
+@uncounted
+def _seed(config, table, counts, scratch, m, stop, turn):
     """Seed each half of column ``m`` with one row: any one, and the least similar one."""
-    w, family, hyper = counts[N_ROWS], config.family, config.hyper
+    family, hyper, x, z = config.family, config.hyper, scratch.mine, scratch.there
     n, one = 0, 0
-    for r in range(w):
-        n += rows.probs[m, r] > 0.5
+    for i in range(stop):
+        n += z[i] > 0.5
     left = (counts[N_SEEN] // 8 + turn) * STRIDE % n
-    for r in range(w):
-        if rows.probs[m, r] > 0.5:
+    for i in range(stop):
+        if z[i] > 0.5:
             if left == 0:
-                one = r
+                one = i
             left -= 1
     scratch.stats[:] = 0.0
-    add_stats(family, hyper, rows.x[one], ENOUGH, scratch.stats)
+    add_stats(family, hyper, x[one], ENOUGH, scratch.stats)
     posterior(family, hyper, scratch.stats, scratch.post)
     least, other = math.inf, one
-    for r in range(w):
-        if rows.probs[m, r] > 0.5:
-            score = log_predictive(family, hyper, scratch.post, rows.x[r])
+    for i in range(stop):
+        if z[i] > 0.5:
+            score = log_predictive(family, hyper, scratch.post, x[i])
             if score < least:
-                least, other = score, r
+                least, other = score, i
     table.left[m], table.right[m] = 0.0, 0.0
-    _add(config, table, m, rows.x[one], 1.0, 0.0)
-    _add(config, table, m, rows.x[other], 1.0, 1.0)
+    _add(config, table, m, x[one], 1.0, 0.0)
+    _add(config, table, m, x[other], 1.0, 1.0)
 
 
 @uncounted
-def _divide(config, rows, table, counts, scratch, m, turn):
-    """Divide the window rows of column ``m`` by EM; return the log likelihood."""
-    _seed(config, rows, table, counts, scratch, m, turn)
-    fit = 0.0
-    for n_round in range(ROUNDS):
-        odds, fit = posteriors_of_halves(config, table, scratch, m), 0.0
-        whole = math.log1p(math.exp(odds))
-        table.left[m], table.right[m] = 0.0, 0.0
-        for r in range(counts[N_ROWS]):
-            z = rows.probs[m, r]
-            if z > SLIGHT:
-                log_p, share = _share(config, scratch, rows.x[r], odds, whole)
-                if n_round < HARD:
-                    share = 1.0 if share > 0.5 else 0.0
-                fit += z * log_p
-                _add(config, table, m, rows.x[r], z, share)
+def _improve(config, table, scratch, m, stop, hard):
+    """Divide the first rows of column ``m`` anew by its halves; return the log likelihood."""
+    odds, fit = posteriors_of_halves(config, table, scratch, m), 0.0
+    whole = math.log1p(math.exp(odds))
+    table.left[m], table.right[m] = 0.0, 0.0
+    for i in range(stop):
+        log_p, share = _share(config, scratch, scratch.mine[i], odds, whole)
+        if hard:
+            share = 1.0 if share > 0.5 else 0.0
+        fit += scratch.there[i] * log_p
+        _add(config, table, m, scratch.mine[i], scratch.there[i], share)
     return fit
-
-
-@uncounted
-def has_enough(rows, counts, m):
-    """Whether the window holds enough of column ``m`` to divide it."""
-    n = 0.0
-    for r in range(counts[N_ROWS]):
-        n += rows.probs[m, r] if rows.probs[m, r] > 0.5 else 0.0
-    return n >= ENOUGH
 
 
 @uncounted
@@ -135,6 +159,15 @@ def is_due(atoms, m, n_new):
 
 
 @uncounted
+def has_turn(rows, atoms, counts, m, first):
+    """Whether halves of column ``m`` are to be looked for, with the rows from ``first`` on."""
+    n_new = 0
+    for r in range(first, counts[N_ROWS]):
+        n_new += rows.probs[m, r] > 0.5
+    return atoms.n_rows[m] % EVERY < n_new
+
+
+@uncounted
 def are_apart(atoms, m, known):
     """Whether the halves of column ``m`` predict better by enough, and share few rows.
 
@@ -145,43 +178,99 @@ def are_apart(atoms, m, known):
 
 
 @uncounted
-def start_halves(config, rows, table, counts, scratch, m):
-    """Give column ``m`` halves, the likeliest of several attempts. O(W P)."""
-    best = -math.inf
+def _older(scratch, n):
+    """Return how many of ``n`` collected rows are their older half; all if these are few."""
+    total, so_far = sum_first(scratch.there, n), 0.0
+    if total < 2.0 * MANY:
+        return n
+    for i in range(n):
+        so_far += scratch.there[i]
+        if so_far >= total / 2.0:
+            return i + 1
+    return n
+
+
+@uncounted
+def find_halves(config, rows, table, counts, scratch, m, known):
+    """Find a likelier division of column ``m`` than its halves; return whether there is one.
+
+    It is the likeliest of several, by EM: of the window's rows, or, if it is the only column, of
+    the older half of these and the rows that are kept. O((W + R) P).
+    """
+    n, best, found = _collect(rows, counts, scratch, m, 0, not known), -math.inf, False
+    enough, taken = 0.0, scratch.taken
+    for i in range(n):
+        enough += scratch.there[i] if scratch.there[i] > 0.5 else 0.0
+    if enough < ENOUGH:
+        return False
+    stop = n if known else _older(scratch, n)
+    copy_row(taken[2], table.left[m])
+    copy_row(taken[3], table.right[m])
+    if table.left[m, 0] > 0.0:
+        for _ in range(AGAIN):
+            best = _improve(config, table, scratch, m, stop, False) + MARGIN
     for turn in range(TRIES):
-        fit = _divide(config, rows, table, counts, scratch, m, turn)
+        fit = 0.0
+        _seed(config, table, counts, scratch, m, stop, turn)
+        for n_round in range(ROUNDS):
+            fit = _improve(config, table, scratch, m, stop, n_round < HARD)
         if fit > best:
-            best = fit
-            copy_row(scratch.taken[0], table.left[m])
-            copy_row(scratch.taken[1], table.right[m])
-    copy_row(table.left[m], scratch.taken[0])
-    copy_row(table.right[m], scratch.taken[1])
+            best, found = fit, True
+            copy_row(taken[0], table.left[m])
+            copy_row(taken[1], table.right[m])
+    copy_row(table.left[m], taken[2])
+    copy_row(table.right[m], taken[3])
+    return found
 
 
-@entry
-def follow_halves(config, rows, atoms, table, counts, scratch, m, first):
-    """Let the halves of column ``m`` predict rows from ``first`` on, (1), then learn them.
+@uncounted
+def start_halves(config, rows, atoms, table, counts, scratch, m, known):
+    """Give column ``m`` the halves found; those of the only column predict its newer rows.
 
     Returns whether they are worth keeping.
     """
+    copy_row(table.left[m], scratch.taken[0])
+    copy_row(table.right[m], scratch.taken[1])
+    n = _collect(rows, counts, scratch, m, 0, not known)
+    stop = n if known else _older(scratch, n)
+    if stop == n:
+        return True
+    _predict(config, atoms, table, scratch, m, stop, n)
+    for _ in range(AGAIN):
+        _improve(config, table, scratch, m, n, False)
+    return atoms.lead[m] > WORSE and min(table.left[m, 0], table.right[m, 0]) >= FEWEST
+
+
+@uncounted
+def _predict(config, atoms, table, scratch, m, first, stop):
+    """Let the halves of column ``m`` predict collected rows, (1), then learn them."""
     odds = posteriors_of_halves(config, table, scratch, m)
     both = math.log1p(math.exp(odds))
     copy_row(scratch.stats, table.left[m])
     add(scratch.stats, 1.0, table.right[m])
     posterior(config.family, config.hyper, scratch.stats, scratch.whole_post)
-    for r in range(first, counts[N_ROWS]):
-        z = rows.probs[m, r]
-        if z > SLIGHT:
-            log_p, share = _share(config, scratch, rows.x[r], odds, both)
-            whole = log_predictive(config.family, config.hyper, scratch.whole_post, rows.x[r])
-            atoms.lead[m] += z * (log_p - whole)
-            atoms.foretold[m] += z
-            atoms.told[m] += z * max(share, 1.0 - share)
-            _add(config, table, m, rows.x[r], z, share)
-    n, most = table.left[m, 0] + table.right[m, 0], KEPT * config.memory
-    if n > most:
-        scale(table.left[m], most / n)
-        scale(table.right[m], most / n)
+    for i in range(first, stop):
+        x, z = scratch.mine[i], scratch.there[i]
+        log_p, share = _share(config, scratch, x, odds, both)
+        whole = log_predictive(config.family, config.hyper, scratch.whole_post, x)
+        atoms.lead[m] += z * (log_p - whole)
+        atoms.foretold[m] += z
+        atoms.told[m] += z * max(share, 1.0 - share)
+        _add(config, table, m, x, z, share)
+
+
+@entry
+def follow_halves(config, rows, atoms, table, counts, scratch, m, first):
+    """Let the halves of column ``m`` predict rows of the window from ``first`` on.
+
+    Returns whether they are worth keeping.
+    """
+    n = _collect(rows, counts, scratch, m, first, False)
+    _predict(config, atoms, table, scratch, m, 0, n)
+    size, most = table.left[m, 0] + table.right[m, 0], KEPT * config.memory
+    if size > most:
+        scale(table.left[m], most / size)
+        scale(table.right[m], most / size)
     least = WORSE if atoms.foretold[m] < PATIENCE else HOPE
     return atoms.lead[m] > least and min(table.left[m, 0], table.right[m, 0]) >= FEWEST
 

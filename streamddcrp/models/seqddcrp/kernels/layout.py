@@ -34,7 +34,8 @@ AT = 51  # index of the mixed state that was most probable, -1: none
 ASKED = 52  # id that the last row first asked `state` to change to; -1: none
 N_ASKED = 53  # such rows so far
 N_HELD = 54  # and how many were confirmed by the next row
-N_COUNTS = 55
+N_KEPT = 55  # evicted rows that the ring has received
+N_COUNTS = 56
 
 # sums (float64)
 FROZEN_BOUND = 0  # link terms of evicted rows, log marginals of retired tables

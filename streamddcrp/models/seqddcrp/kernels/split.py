@@ -224,28 +224,44 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
 
 
 @uncounted
+def _can_part(table, m):
+    """Whether both halves of column ``m`` have enough rows that a split does not forget."""
+    n, part = table.left[m, 0] + table.right[m, 0], min(table.left[m, 0], table.right[m, 0])
+    return part / n * (table.stats[m, 0] - table.undivided[m, 0]) > halves.ENOUGH
+
+
+@uncounted
 def _follow_all(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
-    """Update the halves of all columns; return one whose halves lead by enough, or -1."""
+    """Update the halves of all columns; return one whose halves lead by enough, or -1.
+
+    They are found again from time to time: EM may have led to poor ones, or the table has changed.
+    """
     no_order = halves.come_in_no_order(config, table, counts, sums, True)
     known = halves.come_in_no_order(config, table, counts, sums, False)
     n_new, chosen = moves.MOVES_EVERY * config.sweep_every, -1
     first = max(counts[N_ROWS] - n_new, 0)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
-        if table.left[m, 0] > 0.0:
-            lasts = no_order and halves.follow_halves(
-                config, rows, atoms, table, counts, scratch, m, first
-            )
-            if lasts and halves.are_apart(atoms, m, known):
-                chosen = m if chosen < 0 or atoms.lead[m] > atoms.lead[chosen] else chosen
-            if lasts:
-                continue
-        starts = no_order and (known or halves.is_due(atoms, m, n_new)) and atoms.visiting[m] == 0
-        starts = starts and halves.has_enough(rows, counts, m)
-        if starts or table.left[m, 0] > 0.0:
+        failed = table.left[m, 0] > 0.0 and not (
+            no_order and halves.follow_halves(config, rows, atoms, table, counts, scratch, m, first)
+        )
+        if failed:
             restart(groups, atoms, table, events, counts, m, now)
-        if starts:
-            halves.start_halves(config, rows, table, counts, scratch, m)
+        due = halves.is_due(atoms, m, n_new)
+        if known:
+            due = table.left[m, 0] == 0.0 or halves.has_turn(rows, atoms, counts, m, first)
+        if (
+            due
+            and no_order
+            and atoms.visiting[m] == 0
+            and halves.find_halves(config, rows, table, counts, scratch, m, known)
+        ):
+            if not failed:
+                restart(groups, atoms, table, events, counts, m, now)
+            if not halves.start_halves(config, rows, atoms, table, counts, scratch, m, known):
+                start_shadow(groups, atoms, table, counts, m)
+        if table.left[m, 0] > 0.0 and halves.are_apart(atoms, m, known) and _can_part(table, m):
+            chosen = m if chosen < 0 or atoms.lead[m] > atoms.lead[chosen] else chosen
     return chosen
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import DEATH, record
 from streamddcrp.likelihoods.kernels.families import add_rows
-from streamddcrp.models.seqddcrp.kernels.halves import come_in_no_order
+from streamddcrp.models.seqddcrp.kernels.halves import come_in_no_order, keep_past
 from streamddcrp.models.seqddcrp.kernels.known import dismiss, was_reported
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
@@ -100,6 +100,7 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
     drawn = come_in_no_order(config, table, counts, sums, False)
     for r in range(n):
         _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n, drawn)
+    keep_past(config, rows, table, counts, sums, scratch, n)
     _pass_all_on(rows, counts, scratch, n)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
