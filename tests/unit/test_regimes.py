@@ -137,6 +137,7 @@ def slow_evidence(z, s, unit):
                 levels.append([v])
         several[b] += sum(by_variance(at)[b] + gammaln(len(at)) for at in levels)
     log_w = several - np.logaddexp.reduce(several)
+    log_w[log_w < kernels.EXCLUDED] = -np.inf
     tells = max(1.0 - np.exp(np.logaddexp.reduce(one) - np.logaddexp.reduce(several)), 0.0)
     return lambda at: np.logaddexp.reduce(by_variance(at) + log_w), 1.0 - 0.8 * tells
 

@@ -36,6 +36,7 @@ SMALLEST = 0.01
 DECADE = 1.0  # nats by which the prior prefers a tenth of the variance
 WIDEST = 2.0  # of the variance of all rows: no stays of a regime vary more
 TOO_WIDE = 1e-6  # prior weight beyond it
+EXCLUDED = -10.0  # log weight below which a variance is none of the column's
 ALIKE = 10.0  # rows worth one independent row: neighbours in time are alike
 ROUGHNESS = 0.2  # unit of the ladder for log roughness
 SMOOTH = 1e-3  # least roughness, as a share of the variance of all rows
@@ -327,6 +328,8 @@ def _share(scratch, n, unit):
         whole += math.exp(as_one[b] - top)
     for b in range(LADDER):
         prior[b] -= top + math.log(mass)
+        if prior[b] < EXCLUDED:
+            prior[b] = -math.inf
     return 1.0 - (1.0 - SHARED) * (1.0 - whole / mass) if mass > whole else 1.0
 
 
