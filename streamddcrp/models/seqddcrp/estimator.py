@@ -151,7 +151,8 @@ class SeqDDCRP(Correctable, InSeason, TableViews, base.Clusterer):
     If tables are often short-lived, as with outliers, a row of a table with too few rows is marked
     in the column ``outlier`` of `step_many` and gets the label of the surrounding regime. The
     column ``state`` is a steadier label: the most probable regime, by a hidden Markov model, once
-    it has been so for two successive rows.
+    it has been so for two successive rows. Tables whose stays are alike, but for columns that
+    differ from visit to visit, share a regime; see ``docs/math/regimes_over_states.md``.
 
     O((L + G) K) an arrival plus O(L (L + G + K) K / B) for its share of the sweeps, with L
     ``window``, B ``sweep_every``, K live tables, G <= K groups; memory O(L (L + G + K) + K P),
