@@ -234,7 +234,7 @@ def _sum_stays(past, counts, scratch, f, d, within, v):
         mine = u == n if v < 0 else u < n and past.state[u] == past.state[v]
         if mine:
             _add(sums[ONE], value, spread, unit)
-    return _share(scratch, n, unit)
+    return _learn_levels(scratch, n, unit)
 
 
 @uncounted
@@ -251,25 +251,20 @@ def _add(sums, y, noise, unit):
 
 
 @uncounted
-def _weigh_variances(sums, i, sign, j, prior, out):
-    """Write the log weights of variances at place ``i``, with or without ``j``; return theirs."""
-    top, mass = -math.inf, 0.0
+def _evidence(scratch, i, sign, j):
+    """Return the log evidence of the stays at place ``i``, with or without those at ``j``, (2)."""
+    out, top, mass = scratch.work, -math.inf, 0.0
     for b in range(LADDER):
-        a, c = sums[i, b], sums[j, b]
+        a, c = scratch.sums[i, b], scratch.sums[j, b]
         precision = 1.0 + max(a[PRECISION] + sign * c[PRECISION], 0.0)
         weighted = a[WEIGHTED] + sign * c[WEIGHTED]
         rest = a[SQUARED] + sign * c[SQUARED] - weighted * weighted / precision
-        out[b] = -0.5 * (a[LOGS] + sign * c[LOGS] + max(rest, 0.0) + math.log(precision)) + prior[b]
+        out[b] = -0.5 * (a[LOGS] + sign * c[LOGS] + max(rest, 0.0) + math.log(precision))
+        out[b] += scratch.prior[b]
         top = max(top, out[b])
     for b in range(LADDER):
         mass += math.exp(out[b] - top)
     return top + math.log(mass)
-
-
-@uncounted
-def _evidence(scratch, i, sign, j):
-    """Return the log evidence of the stays at place ``i``, with or without those at ``j``, (2)."""
-    return _weigh_variances(scratch.sums, i, sign, j, scratch.prior, scratch.work)
 
 
 @uncounted
@@ -283,7 +278,7 @@ def _alike(lead, shared):
 
 
 @uncounted
-def _share(scratch, n, unit):
+def _learn_levels(scratch, n, unit):
     """Learn the variance between stays of one level from the column alone: log weights, (3).
 
     In order of value, a stay joins the level before it if one level explains both better. Returns
