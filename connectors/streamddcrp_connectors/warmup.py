@@ -52,10 +52,16 @@ def warmup(models: tuple[str, ...], all_: bool, native: bool, progress: bool | N
 
 def exercise(name: str, model_class: Any) -> None:
     """Call the public methods on a few rows, to compile every kernel that users need."""
-    from streamddcrp import SeqDDCRP, count_regimes  # noqa: PLC0415 -- heavy: not for --help
+    import pyarrow as pa  # noqa: PLC0415 -- heavy: not for --help
+
+    from streamddcrp import SeqDDCRP, count_regimes  # noqa: PLC0415
     from streamddcrp.errors import SchemaError  # noqa: PLC0415
 
     model, rows = model_class(), _rows(name)
+    if name == "language":  # knows words, not rows
+        model.step_many(pa.record_batch({"text": _texts()}))
+        model.summary()
+        return
     options = inspect.signature(model_class).parameters
     if "season" in options:
         model_class(season=5).learn_many(rows)
