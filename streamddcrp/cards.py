@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-_ROWS, _COLUMNS, _LETTERS = 8, 9, 60  # of a table; letters of a cell
+_ROWS, _COLUMNS, _LETTERS = 8, 10, 60  # of a table; letters of a cell
 
 
 class ModelCard:

@@ -37,6 +37,7 @@ from tests.properties.test_stream_bound import engine, learned
 GROUPS = {"rows": Rows, "groups": Groups, "atoms": Atoms, "table": ComponentTable}
 WORDS = {
     "rows.x",
+    "rows.past",
     "table.stats",
     "table.frozen",
     "table.shadow",

@@ -28,7 +28,7 @@ MEAN, N, SQUARES, ROUGH, PAIRS, LAST = 0, 1, 2, 3, 4, 5
 
 LEAST = 16  # rows of a stay that is remembered
 FIRST = 8  # rows after which a new state may join a regime, and again at each doubling
-OWN = 1.0  # nats in favour of two regimes over one
+OWN = 1.3  # nats in favour of two regimes over one
 HASTE = 2.0  # and further ones before the first stay in a state has ended
 SHARED = 0.2  # probability that two regimes have one level in a column
 LADDER = 7  # variances between stays: 0.01, 0.1, .. 10^4 times that within
@@ -157,8 +157,9 @@ def _weigh(past, counts, scratch, v):
     n, gain, join = n_past(counts), scratch.gain, scratch.join
     for r in range(n):
         scratch.sizes[r] = gain[r] = join[r] = 0.0
-    for u in range(n):
-        scratch.sizes[scratch.places[u]] += 1.0
+    for u in range(n):  # count states
+        if not _holds(past.state, u, past.state[u]):
+            scratch.sizes[scratch.places[u]] += 1.0
     home = scratch.places[v] if v >= 0 else -1
     for d in range(past.present.shape[1]):
         within = _noise(past, counts, scratch, d)
@@ -358,19 +359,18 @@ def _merge(counts, scratch, v):
 @uncounted
 def _move(past, counts, scratch, v):
     """Move the state of stay ``v`` to the regime that explains its stays best, (6)."""
-    n, sizes, places, own = n_past(counts), scratch.sizes, scratch.places, 0.0
+    n, sizes, places = n_past(counts), scratch.sizes, scratch.places
     home, free = places[v], -1
     for u in range(n):
-        own += past.state[u] == past.state[v]
         if sizes[u] == 0.0:
             free = u
-    if sizes[home] == own:  # it is the regime
+    if sizes[home] == 1.0:  # it is the regime
         return
-    sizes[home] -= own
-    best, to = OWN + math.lgamma(own), free
+    sizes[home] -= 1.0
+    best, to = OWN, free
     for r in range(n):
         if sizes[r] > 0.0:
-            gain = scratch.gain[r] + math.lgamma(sizes[r] + own) - math.lgamma(sizes[r])
+            gain = scratch.gain[r] + math.log(sizes[r])
             if gain >= best:
                 best, to = gain, r
     for u in range(n):
