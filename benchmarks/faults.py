@@ -8,7 +8,7 @@ that swings may diverge, as in seed 1, to 1e70 times what is usual.
 
 PCA: T² and SPE of as many components as hold 0.9 of the variance, each by its 0.995 quantile.
 A detector with a reference of the first rows: its score by the 0.99 quantile, and its alarms.
-A fault causes the first alarm that is none without it, for the same draws.
+A fault causes an alarm that does not occur without it, for the same draws.
 Other plants are in `benchmarks.fault_plants`.
 """
 

@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from streamddcrp import SeqDDCRP
 from streamddcrp.models.seqddcrp import regimes
 from streamddcrp.models.seqddcrp.kernels import regimes as kernels
+from streamddcrp.models.seqddcrp.kernels import stays as parts
 from streamddcrp.models.seqddcrp.kernels.layout import FILTERED, N_COLUMNS, SETTLED
 from tests.oracles.plain import plain
 
@@ -37,18 +38,18 @@ def test_the_evidence_of_stays_is_their_marginal_density(seed):
     """Equation (2) by quadrature over the level, up to the constant for each stay."""
     rng, n = np.random.default_rng(seed), 4
     y, noise, unit = rng.normal(size=n), rng.gamma(2.0, 0.1, n), 0.03
-    prior = rng.dirichlet(np.ones(kernels.LADDER))
-    sums, work = np.zeros((2, kernels.LADDER, 4)), np.empty(kernels.LADDER)
+    prior = rng.dirichlet(np.ones(parts.LADDER))
+    sums, work = np.zeros((2, parts.LADDER, 4)), np.empty(parts.LADDER)
     for at, (value, spread) in enumerate(zip(y, noise, strict=True)):
-        plain(kernels._add)(sums[int(at < 2)], value, spread, unit)
-    between = unit * kernels.SMALLEST * 10.0 ** np.arange(kernels.LADDER)
+        plain(parts._add)(sums[int(at < 2)], value, spread, unit)
+    between = unit * parts.SMALLEST * 10.0 ** np.arange(parts.LADDER)
 
     def density(mean, at):
         sd = np.sqrt(between[:, None] + noise[at])
         return prior @ stats.norm.pdf(y[at], mean, sd).prod(axis=1) * stats.norm.pdf(mean)
 
     scratch = SimpleNamespace(sums=sums, prior=np.log(prior), work=work)
-    evidence = plain(kernels._evidence)
+    evidence = plain(parts.evidence)
     for sign, at in ((0.0, [0, 1]), (1.0, [0, 1, 2, 3])):
         wanted = integrate.quad(density, -8.0, 8.0, args=(at,), points=[*y], limit=200)[0]
         found = evidence(scratch, 1, sign, 0) - 0.5 * len(at) * np.log(2.0 * np.pi)
@@ -64,7 +65,7 @@ def test_the_evidence_of_stays_is_their_marginal_density(seed):
 @pytest.mark.parametrize("shared", [0.2, 0.7, 0.999, 1.0])
 def test_two_regimes_may_share_a_level(lead, shared):
     """Equation (5): agreement counts for -log p at most, difference in full."""
-    found = plain(kernels._alike)(lead, shared)
+    found = plain(parts.alike)(lead, shared)
     other = np.log1p(-shared) - lead if shared < 1.0 else -np.inf
     wanted = -np.logaddexp(np.log(shared), other)
     assert found == pytest.approx(wanted, abs=1e-9)
@@ -90,7 +91,7 @@ def test_gains_are_those_of_all_features_the_slow_way(seed):
     home, gain, join = [2, 3], np.zeros(n), np.zeros(n)
     for d in range(2):
         stays = [X[states == k, d] for k in range(n)]
-        floor = kernels.SMOOTH * X[:, d].var()
+        floor = parts.SMOOTH * X[:, d].var()
         rough = np.array([0.5 * np.mean(np.diff(x) ** 2) for x in stays]) + floor
         W = np.sort(rough)[n // 2]
         size, own = np.array([(len(x), x.var()) for x in stays]).T
@@ -98,7 +99,7 @@ def test_gains_are_those_of_all_features_the_slow_way(seed):
         for y, noise, unit, least in (
             (np.array([x.mean() for x in stays]), np.maximum(10.0 * W / size, own * drift), W,
              X[:, d].var()),
-            (np.log(rough), 20.0 / (size - 2.0), kernels.ROUGHNESS, 1.0),
+            (np.log(rough), 20.0 / (size - 2.0), parts.ROUGHNESS, 1.0),
         ):  # fmt: skip
             scale = max(y.var(), least)
             z = (y - y.mean()) / np.sqrt(scale)
@@ -116,7 +117,7 @@ def test_gains_are_those_of_all_features_the_slow_way(seed):
 
 def slow_evidence(z, s, unit):
     """Return the evidence of a set of stays, (2), and the share of levels, (3) and (4)."""
-    between = unit * kernels.SMALLEST * 10.0 ** np.arange(kernels.LADDER)
+    between = unit * parts.SMALLEST * 10.0 ** np.arange(parts.LADDER)
 
     def by_variance(at):
         at, logs = list(at), []
@@ -126,9 +127,9 @@ def slow_evidence(z, s, unit):
             logs.append(log_p + 0.5 * len(at) * np.log(2.0 * np.pi))
         return np.array(logs)
 
-    first = np.exp(-np.arange(kernels.LADDER)) * np.where(between > kernels.WIDEST, 1e-6, 1.0)
+    first = np.exp(-np.arange(parts.LADDER)) * np.where(between > parts.WIDEST, 1e-6, 1.0)
     several, one = np.log(first), np.log(first) + by_variance(range(len(z))) + gammaln(len(z))
-    for b in range(kernels.LADDER):
+    for b in range(parts.LADDER):
         levels = []
         for v in np.argsort(z, kind="stable"):
             last = levels[-1] if levels else []
@@ -139,7 +140,7 @@ def slow_evidence(z, s, unit):
                 levels.append([v])
         several[b] += sum(by_variance(at)[b] + gammaln(len(at)) for at in levels)
     log_w = several - np.logaddexp.reduce(several)
-    log_w[log_w < kernels.EXCLUDED] = -np.inf
+    log_w[log_w < parts.EXCLUDED] = -np.inf
     tells = max(1.0 - np.exp(np.logaddexp.reduce(one) - np.logaddexp.reduce(several)), 0.0)
     return lambda at: np.logaddexp.reduce(by_variance(at) + log_w), 1.0 - 0.8 * tells
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.models.seqddcrp.kernels import regimes as kernel
+from streamddcrp.models.seqddcrp.kernels import stays
 from streamddcrp.records import (
     MOST,
     PREPARED,
@@ -60,7 +61,7 @@ class Scratch(NamedTuple):
     named: Annotated[IntArray, "V"]
 
 
-_LENGTHS = {"V": kernel.STAYS, "W": kernel.STAYS + 2, "B": kernel.LADDER, "Y": kernel.PLACES}
+_LENGTHS = {"V": stays.STAYS, "W": stays.STAYS + 2, "B": stays.LADDER, "Y": kernel.PLACES}
 _SCRATCH = empty(Scratch, _LENGTHS)  # no call leaves anything there
 _ROWS = (kernel.N_SEEN, kernel.SINCE, kernel.BEGAN)
 COUNTS = counters(
@@ -115,7 +116,7 @@ class Regimes:
 
     @property
     def _used(self) -> dict[str, int]:
-        used = int(kernel.n_past(self.counts))
+        used = int(stays.n_past(self.counts))
         return _LENGTHS | {"U": used, "D": self.past.present.shape[1]}
 
     @classmethod

@@ -10,40 +10,38 @@ import math
 
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.models.seqddcrp.kernels.layout import FILTERED, SETTLED
+from streamddcrp.models.seqddcrp.kernels.stays import (
+    LAST,
+    MEAN,
+    N_ENDED,
+    ONE,
+    PAIRS,
+    ROUGH,
+    SQUARES,
+    STAYS,
+    N,
+    alike,
+    evidence,
+    n_past,
+    noise_of,
+    sum_stays,
+)
 
 # counts
 N_SEEN = 0  # rows
-N_ENDED = 1  # stays that were remembered
 STATE = 2  # of the last row, -1 before the first
 SINCE = 3  # first row of its stay
 SHOWN = 4  # the regime of that stay
 STAYING = 5  # regime of the last row, -1 before the first
 BEGAN = 6  # first row of its stay
 N_COUNTS = 7
-STAYS = 128  # remembered
 PLACES = 16  # regimes whose stays are counted
 
-# of a column in a stay or, the first three, in all rows; LAST: of the present stay
-MEAN, N, SQUARES, ROUGH, PAIRS, LAST = 0, 1, 2, 3, 4, 5
 
 LEAST = 16  # rows of a stay that is remembered
 FIRST = 8  # rows after which a new state may join a regime, and again at each doubling
 OWN = 1.3  # nats in favour of two regimes over one
 HASTE = 2.0  # and further ones before the first stay in a state has ended
-SHARED = 0.2  # probability that two regimes have one level in a column
-LADDER = 7  # variances between stays: 0.01, 0.1, .. 10^4 times that within
-SMALLEST = 0.01
-DECADE = 1.0  # nats by which the prior prefers a tenth of the variance
-WIDEST = 2.0  # of the variance of all rows: no stays of a regime vary more
-TOO_WIDE = 1e-6  # prior weight beyond it
-EXCLUDED = -10.0  # log weight below which a variance is none of the column's
-ALIKE = 10.0  # rows worth one independent row: neighbours in time are alike
-ROUGHNESS = 0.2  # unit of the ladder for log roughness
-SMOOTH = 1e-3  # least roughness, as a share of the variance of all rows
-TINY = 1e-200
-
-PRECISION, WEIGHTED, SQUARED, LOGS = 0, 1, 2, 3  # sums over stays
-ONE, ALL = STAYS, STAYS + 1  # places of the sums of one state, and of all stays
 
 
 @entry
@@ -102,11 +100,6 @@ def _learn(present, overall, x):
 
 
 @uncounted
-def n_past(counts):
-    return min(counts[N_ENDED], STAYS)
-
-
-@uncounted
 def _known(past, counts, state):
     """Return the regime of a state with remembered stays, or -1."""
     for v in range(n_past(counts)):
@@ -162,177 +155,21 @@ def _weigh(past, counts, scratch, v):
             scratch.sizes[scratch.places[u]] += 1.0
     home = scratch.places[v] if v >= 0 else -1
     for d in range(past.present.shape[1]):
-        within = _noise(past, counts, scratch, d)
+        within = noise_of(past, counts, scratch, d)
         for f in range(2):
-            shared = _sum_stays(past, counts, scratch, f, d, within, v)
-            one = _evidence(scratch, ONE, 0.0, ONE)
-            whole = _evidence(scratch, home, 0.0, home) if home >= 0 else 0.0
+            shared = sum_stays(past, counts, scratch, f, d, within, v)
+            one = evidence(scratch, ONE, 0.0, ONE)
+            whole = evidence(scratch, home, 0.0, home) if home >= 0 else 0.0
             for r in range(n):
                 if scratch.sizes[r] == 0.0:
                     continue
                 if r == home:
-                    gain[r] += _alike(whole - _evidence(scratch, r, -1.0, ONE) - one, shared)
+                    gain[r] += alike(whole - evidence(scratch, r, -1.0, ONE) - one, shared)
                     continue
-                own = _evidence(scratch, r, 0.0, r)
-                gain[r] += _alike(_evidence(scratch, r, 1.0, ONE) - own - one, shared)
+                own = evidence(scratch, r, 0.0, r)
+                gain[r] += alike(evidence(scratch, r, 1.0, ONE) - own - one, shared)
                 if home >= 0:
-                    join[r] += _alike(_evidence(scratch, r, 1.0, home) - own - whole, shared)
-
-
-@uncounted
-def _least(overall, d):
-    """Return the least roughness of a column."""
-    return SMOOTH * overall[SQUARES, d] / max(overall[N, d], 1.0) + TINY
-
-
-@uncounted
-def _noise(past, counts, scratch, d):
-    """Return a column's variance within stays: their median roughness."""
-    least, n, y = _least(past.overall, d), 0, scratch.y
-    for v in range(n_past(counts)):
-        if past.features[v, PAIRS, d] < 3.0:
-            continue
-        rough, j = past.features[v, ROUGH, d] + least, n
-        while j > 0 and y[j - 1] > rough:
-            y[j] = y[j - 1]
-            j -= 1
-        y[j] = rough
-        n += 1
-    return y[n // 2] if n > 0 else past.overall[SQUARES, d] / max(past.overall[N, d], 1.0) + TINY
-
-
-@uncounted
-def _sum_stays(past, counts, scratch, f, d, within, v):
-    """Sum a feature's stays by regime, those of the state of stay ``v`` also at `ONE`, (1)."""
-    n, y, noise, sums = n_past(counts), scratch.y, scratch.noise, scratch.sums
-    least, seen, mean, squares = _least(past.overall, d), 0.0, 0.0, 0.0
-    for u in range(n + 1):
-        stay = past.features[u] if u < n else past.present
-        noise[u] = 0.0
-        if f == 0 and stay[N, d] > 0.0:
-            own = stay[SQUARES, d] / stay[N, d]
-            slow = 2.0 * own / (stay[ROUGH, d] + least) / stay[N, d]
-            y[u], noise[u] = stay[MEAN, d], max(ALIKE * within / stay[N, d], own * min(slow, 1.0))
-        elif f == 1 and stay[PAIRS, d] >= 3.0:
-            y[u], noise[u] = math.log(stay[ROUGH, d] + least), ALIKE * 2.0 / (stay[PAIRS, d] - 1.0)
-        if u < n and noise[u] > 0.0:
-            seen += 1.0
-            off = y[u] - mean
-            mean += off / seen
-            squares += off * (y[u] - mean)
-    floor = past.overall[SQUARES, d] / max(past.overall[N, d], 1.0) + TINY if f == 0 else 1.0
-    variance = max(squares / max(seen, 1.0), floor)
-    unit = (within if f == 0 else ROUGHNESS) / variance
-    sums[:] = 0.0
-    for u in range(n + 1):
-        if noise[u] == 0.0:
-            continue
-        value = y[u] = (y[u] - mean) / math.sqrt(variance)
-        spread = noise[u] = noise[u] / variance
-        if u < n:
-            _add(sums[scratch.places[u]], value, spread, unit)
-            _add(sums[ALL], value, spread, unit)
-        mine = u == n if v < 0 else u < n and past.state[u] == past.state[v]
-        if mine:
-            _add(sums[ONE], value, spread, unit)
-    return _learn_levels(scratch, n, unit)
-
-
-@uncounted
-def _add(sums, y, noise, unit):
-    """Add a stay's feature, for each variance between stays."""
-    between = SMALLEST * unit
-    for b in range(LADDER):
-        precision = 1.0 / (between + noise + TINY)
-        sums[b, PRECISION] += precision
-        sums[b, WEIGHTED] += precision * y
-        sums[b, SQUARED] += precision * y * y
-        sums[b, LOGS] -= math.log(precision)
-        between *= 10.0
-
-
-@uncounted
-def _evidence(scratch, i, sign, j):
-    """Return the log evidence of the stays at place ``i``, with or without those at ``j``, (2)."""
-    out, top, mass = scratch.work, -math.inf, 0.0
-    for b in range(LADDER):
-        a, c = scratch.sums[i, b], scratch.sums[j, b]
-        precision = 1.0 + max(a[PRECISION] + sign * c[PRECISION], 0.0)
-        weighted = a[WEIGHTED] + sign * c[WEIGHTED]
-        rest = a[SQUARED] + sign * c[SQUARED] - weighted * weighted / precision
-        out[b] = -0.5 * (a[LOGS] + sign * c[LOGS] + max(rest, 0.0) + math.log(precision))
-        out[b] += scratch.prior[b]
-        top = max(top, out[b])
-    for b in range(LADDER):
-        mass += math.exp(out[b] - top)
-    return top + math.log(mass)
-
-
-@uncounted
-def _alike(lead, shared):
-    """Return nats for one regime over two, which share a level with this probability, (5)."""
-    if shared == 1.0:
-        return 0.0
-    if lead > 0.0:
-        return -math.log(shared + (1.0 - shared) * math.exp(-lead))
-    return lead - math.log(1.0 - shared + shared * math.exp(lead))
-
-
-@uncounted
-def _learn_levels(scratch, n, unit):
-    """Learn the variance between stays of one level from the column alone: log weights, (3).
-
-    In order of value, a stay joins the level before it if one level explains both better. Returns
-    the probability that two regimes share a level, (4).
-    """
-    y, noise, order, prior = scratch.y, scratch.noise, scratch.order, scratch.prior
-    as_one, whole = scratch.work, 0.0
-    seen, top, mass, between = 0, -math.inf, 0.0, SMALLEST * unit
-    for v in range(n):
-        if noise[v] == 0.0:
-            continue
-        j = seen
-        while j > 0 and y[order[j - 1]] > y[v]:
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = v
-        seen += 1
-    for b in range(LADDER):
-        prior[b] = -DECADE * b + (math.log(TOO_WIDE) if between > WIDEST else 0.0)
-        size, P, Y, Q = 0.0, 0.0, 0.0, 0.0
-        sums, logs, as_one[b] = scratch.sums[ALL, b], 0.0, prior[b] + math.lgamma(max(seen, 1.0))
-        for i in range(seen):
-            v = order[i]
-            p = 1.0 / (between + noise[v] + TINY)
-            logs += math.log(p)
-            alone = _log_level(p, p * y[v], p * y[v] * y[v], p)
-            if size > 0.0:
-                both = _log_level(P + p, Y + p * y[v], Q + p * y[v] * y[v], p)
-                lead = both - _log_level(P, Y, Q, 1.0) - alone + math.log(size)
-                if lead > 0.0:
-                    prior[b] += lead + alone
-                    size, P, Y, Q = size + 1.0, P + p, Y + p * y[v], Q + p * y[v] * y[v]
-                    continue
-            prior[b] += alone
-            size, P, Y, Q = 1.0, p, p * y[v], p * y[v] * y[v]
-        P, Y, Q = sums[PRECISION], sums[WEIGHTED], sums[SQUARED]
-        as_one[b] += _log_level(P, Y, Q, 1.0) + 0.5 * logs
-        top = max(top, prior[b], as_one[b])
-        between *= 10.0
-    for b in range(LADDER):
-        mass += math.exp(prior[b] - top)
-        whole += math.exp(as_one[b] - top)
-    for b in range(LADDER):
-        prior[b] -= top + math.log(mass)
-        if prior[b] < EXCLUDED:
-            prior[b] = -math.inf
-    return 1.0 - (1.0 - SHARED) * (1.0 - whole / mass) if mass > whole else 1.0
-
-
-@uncounted
-def _log_level(P, Y, Q, p):
-    """Return the log evidence of stays at one level, of which the last one has precision ``p``."""
-    return -0.5 * (max(Q - Y * Y / (1.0 + P), 0.0) + math.log(1.0 + P) - math.log(p))
+                    join[r] += alike(evidence(scratch, r, 1.0, home) - own - whole, shared)
 
 
 # -- moves and names -------------------------------------------------------------------------------
