@@ -198,7 +198,7 @@ class GroupEngine(ParticleEngine):
 
     def _n_clusters(self) -> IntArray:
         particles = self.state.particles
-        if self.config.gamma < np.inf:  # tables of groups, each of which alpha opened
+        if self.config.gamma < np.inf:  # tables of groups, each opened by alpha
             return np.asarray(particles.n_aux.sum(axis=1), np.int64)
         return np.asarray(((particles.entry >= 0) | (particles.n_aux > 0)).sum(axis=1), np.int64)
 

@@ -98,7 +98,7 @@ class Regimes:
     def step(self, rows: FloatArray, out: FloatArray, upto: int) -> None:
         """Learn rows (N, D), minus seasons, whose states are in ``out``; write regimes there.
 
-        ``upto``: rows after them; none is learned twice.
+        ``upto``: rows after them; no row is learned twice.
         """
         known = max(len(out) - (upto - int(self.counts[kernel.N_SEEN])), 0)
         self.counts[kernel.N_SEEN] = upto - len(out) + known

@@ -135,7 +135,7 @@ def _seed(config, table, counts, scratch, m, stop, turn):
 
 @uncounted
 def _improve(config, table, scratch, m, stop, hard):
-    """Divide the first rows of column ``m`` anew by its halves; return the log likelihood."""
+    """Divide the first rows of column ``m`` again by its halves; return the log likelihood."""
     odds, fit = posteriors_of_halves(config, table, scratch, m), 0.0
     whole = math.log1p(math.exp(odds))
     table.left[m], table.right[m] = 0.0, 0.0

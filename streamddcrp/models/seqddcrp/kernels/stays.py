@@ -1,4 +1,4 @@
-"""The evidence that stays are of one level, and regimes one: features, variances, levels.
+"""Evidence that stays share a level and regimes are one: features, variances, levels.
 
 ``docs/math/regimes_over_states.md``, equations (1) to (5). `kernels.regimes` judges by it.
 """
@@ -19,7 +19,7 @@ SMALLEST = 0.01
 DECADE = 1.0  # nats by which the prior prefers a tenth of the variance
 WIDEST = 2.0  # of the variance of all rows: no stays of a regime vary more
 TOO_WIDE = 1e-6  # prior weight beyond it
-EXCLUDED = -10.0  # log weight below which a variance is none of the column's
+EXCLUDED = -10.0  # log weight below which a variance is ruled out
 ALIKE = 10.0  # rows worth one independent row: neighbours in time are alike
 ROUGHNESS = 0.2  # unit of the ladder for log roughness
 SMOOTH = 1e-3  # least roughness, as a share of the variance of all rows
@@ -186,5 +186,5 @@ def _learn_levels(scratch, n, unit):
 
 @uncounted
 def _log_level(P, Y, Q, p):
-    """Return the log evidence of stays at one level, of which the last one has precision ``p``."""
+    """Return the log evidence of stays at one level; the last one has precision ``p``."""
     return -0.5 * (max(Q - Y * Y / (1.0 + P), 0.0) + math.log(1.0 + P) - math.log(p))
