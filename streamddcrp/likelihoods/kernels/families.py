@@ -297,6 +297,17 @@ def natural_parameters(family: int, hyper: Array, post: Array, out: Array) -> No
 # --- All tables in one call: a third of the cost of one call for each table -----------------------
 
 
+@uncounted
+def exchange(family: int, hyper: Array, stats: Array, post: Array, old: Array, new: Array) -> float:
+    """Replace row ``old`` by ``new`` in a cluster; return the log density gained by that."""
+    add_stats(family, hyper, old, -1.0, stats)
+    posterior(family, hyper, stats, post)
+    gain = log_predictive(family, hyper, post, new) - log_predictive(family, hyper, post, old)
+    add_stats(family, hyper, new, 1.0, stats)
+    posterior(family, hyper, stats, post)
+    return gain
+
+
 @entry
 def stats_of_rows(family: int, hyper: Array, X: Array, out: Array) -> None:
     """Write the statistics of each row of ``X`` (N, D) into ``out`` (N, P)."""

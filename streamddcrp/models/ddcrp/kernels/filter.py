@@ -279,11 +279,6 @@ def amend(config, state, i, old, new):
     for p in range(len(particles.weight)):
         k = state.ring.label[p, at]
         stats, post = tables.stats[p, k], tables.post[p, k]
-        families.add_stats(family, hyper, old, -1.0, stats)
-        families.posterior(family, hyper, stats, post)
-        gain[p] = families.log_predictive(family, hyper, post, new)
-        gain[p] -= families.log_predictive(family, hyper, post, old)
-        families.add_stats(family, hyper, new, 1.0, stats)
-        families.posterior(family, hyper, stats, post)
+        gain[p] = families.exchange(family, hyper, stats, post, old, new)
     _reweight(state)
     _weigh_names(state)

@@ -180,13 +180,7 @@ def reweigh(config, state, i, old, new):
         e = particles.entry[p, particles.label[p, i % R]]
         if particles.weight[p] <= 0.0 or gain[e] < np.inf:
             continue
-        stats, post = pool.stats[e], pool.post[e]
-        families.add_stats(family, hyper, old, -1.0, stats)
-        families.posterior(family, hyper, stats, post)
-        gain[e] = families.log_predictive(family, hyper, post, new)
-        gain[e] -= families.log_predictive(family, hyper, post, old)
-        families.add_stats(family, hyper, new, 1.0, stats)
-        families.posterior(family, hyper, stats, post)
+        gain[e] = families.exchange(family, hyper, pool.stats[e], pool.post[e], old, new)
         top = max(top, gain[e])
     for p in range(len(particles.weight)):
         if particles.weight[p] > 0.0:
