@@ -10,6 +10,7 @@ from streamddcrp.compilation import entry_point
 from streamddcrp.models.seqddcrp.kernels import regimes as kernel
 from streamddcrp.models.seqddcrp.kernels import stays
 from streamddcrp.records import (
+    FINITE,
     MOST,
     PREPARED,
     WEIGHT,
@@ -35,7 +36,12 @@ class Past(NamedTuple):
 
     state: Annotated[IntArray, "V:U"]
     regime: Annotated[IntArray, "V:U"]
+    rows: Annotated[IntArray, "V:U"]
     features: Annotated[FloatArray, "V:U 5 D", PREPARED]
+    seam: Annotated[FloatArray, "V:U", FINITE]
+    near: Annotated[FloatArray, "R D", PREPARED]
+    bends: Annotated[FloatArray, "2 D", PREPARED]
+    jumps: Annotated[FloatArray, "D", PREPARED]
     present: Annotated[FloatArray, "6 D", PREPARED]
     overall: Annotated[FloatArray, "3 D", PREPARED]
     # By regime: number of stays and their rows, and their successors.
@@ -61,9 +67,9 @@ class Scratch(NamedTuple):
     named: Annotated[IntArray, "V"]
 
 
-_LENGTHS = {"V": stays.STAYS, "W": stays.STAYS + 2, "B": stays.LADDER, "Y": kernel.PLACES}
+_LENGTHS = {"V": stays.STAYS, "W": stays.STAYS + 2, "B": stays.LADDER, "Y": kernel.PLACES, "R": stays.NEAR}
 _SCRATCH = empty(Scratch, _LENGTHS)  # no call leaves anything there
-_ROWS = (kernel.N_SEEN, kernel.SINCE, kernel.BEGAN)
+_ROWS = (kernel.N_SEEN, kernel.SINCE, kernel.BEGAN, kernel.ENDED)
 COUNTS = counters(
     dict.fromkeys(_ROWS, up_to("N"))
     | dict.fromkeys((kernel.STATE, kernel.SHOWN, kernel.STAYING), _ID)

@@ -24,7 +24,9 @@ from streamddcrp.models.seqddcrp.kernels.stays import (
     evidence,
     n_past,
     noise_of,
+    seam_of,
     sum_stays,
+    watch_jumps,
 )
 
 # counts
@@ -34,13 +36,15 @@ SINCE = 3  # first row of its stay
 SHOWN = 4  # the regime of that stay
 STAYING = 5  # regime of the last row, -1 before the first
 BEGAN = 6  # first row of its stay
-N_COUNTS = 7
+ENDED = 7  # row after the last remembered stay
+N_COUNTS = 8
 PLACES = 16  # regimes whose stays are counted
 
 
 LEAST = 16  # rows of a stay that is remembered
 FIRST = 8  # rows after which a new state may join a regime, and again at each doubling
 OWN = 1.3  # nats in favour of two regimes over one
+GAP = 4  # rows between two stays that follow each other
 HASTE = 2.0  # and further ones before the first stay in a state has ended
 
 
@@ -68,10 +72,12 @@ def _regime_of(past, counts, scratch, state, x):
         counts[SHOWN] = known if known >= 0 else state
     _learn(past.present, past.overall, x)
     n = counts[N_SEEN] - counts[SINCE] + 1
+    watch_jumps(past, counts[N_SEEN], n, x)
     asks = n >= FIRST and n & (n - 1) == 0 and counts[N_ENDED] > 0
     if asks and _known(past, counts, state) < 0:
         _place(past, counts, scratch)
-        _weigh(past, counts, scratch, -1)
+        seam = _seam(past, counts)
+        _weigh(past, counts, scratch, -1, seam)
         best, counts[SHOWN] = OWN + HASTE, state
         for r in range(n_past(counts)):
             if scratch.sizes[r] > 0.0:
@@ -111,18 +117,20 @@ def _known(past, counts, state):
 @uncounted
 def _end_stay(past, counts, scratch):
     """Remember the present stay in place of the oldest one, and judge its state's regime again."""
-    known = _known(past, counts, counts[STATE])
+    known, seam = _known(past, counts, counts[STATE]), _seam(past, counts)
     v = counts[N_ENDED] % STAYS
     counts[N_ENDED] += 1
-    past.state[v] = counts[STATE]
+    counts[ENDED] = counts[N_SEEN]
+    past.seam[v], past.seam[(v + 1) % STAYS] = seam, 0.0
+    past.state[v], past.rows[v] = counts[STATE], counts[N_SEEN] - counts[SINCE]
     past.regime[v] = known if known >= 0 else counts[SHOWN]
     for i in range(LAST):
         for d in range(past.present.shape[1]):
             past.features[v, i, d] = past.present[i, d]
     _place(past, counts, scratch)
-    _weigh(past, counts, scratch, v)
+    _weigh(past, counts, scratch, v, 0.0)
     while _merge(counts, scratch, v):
-        _weigh(past, counts, scratch, v)
+        _weigh(past, counts, scratch, v, 0.0)
     _move(past, counts, scratch, v)
     _name(past, counts, scratch)
 
@@ -141,7 +149,15 @@ def _place(past, counts, scratch):
 
 
 @uncounted
-def _weigh(past, counts, scratch, v):
+def _seam(past, counts):
+    """Return nats for one regime of the present stay and the one before, if that was remembered."""
+    if counts[N_ENDED] == 0 or counts[SINCE] - counts[ENDED] > GAP:
+        return 0.0
+    return seam_of(past, (counts[N_ENDED] - 1) % STAYS)
+
+
+@uncounted
+def _weigh(past, counts, scratch, v, seam):
     """Write to ``gain`` by how many nats regimes explain a state's stays as their own, (5).
 
     The state is that of stay ``v``, or of the present stay for -1. Of its own regime, the other
@@ -170,6 +186,19 @@ def _weigh(past, counts, scratch, v):
                 gain[r] += alike(evidence(scratch, r, 1.0, ONE) - own - one, shared)
                 if home >= 0:
                     join[r] += alike(evidence(scratch, r, 1.0, home) - own - whole, shared)
+    last = (counts[N_ENDED] - 1) % STAYS
+    if v < 0 and seam != 0.0:
+        gain[scratch.places[last]] += seam
+    for u in range(n):
+        w = (u - 1) % STAYS
+        if past.seam[u] == 0.0 or v < 0:
+            continue
+        a, b = scratch.places[u], scratch.places[w]
+        if a != b and home in (a, b):
+            join[a if b == home else b] += past.seam[u]
+        mine, other = past.state[u] == past.state[v], past.state[w] == past.state[v]
+        if mine != other:
+            gain[b if mine else a] += past.seam[u]
 
 
 # -- moves and names -------------------------------------------------------------------------------
@@ -227,7 +256,7 @@ def _name(past, counts, scratch):
         before[r], sizes[r] = past.regime[r], 0.0
         scratch.named[r] = -1
     for v in range(n):
-        sizes[places[v]] += 1.0
+        sizes[places[v]] += past.rows[v]
     while True:
         r = 0
         for q in range(1, n):
@@ -236,9 +265,9 @@ def _name(past, counts, scratch):
         if sizes[r] == 0.0:
             break
         sizes[r] = 0.0
-        name = _voted(before, before, scratch, n, r)
+        name = _voted(past, before, before, scratch, n, r)
         if name < 0:
-            name = _voted(past.state, before, scratch, n, r)
+            name = _voted(past, past.state, before, scratch, n, r)
         for v in range(n):
             if places[v] == r:
                 scratch.named[v] = name if name >= 0 else before[v]
@@ -250,15 +279,16 @@ def _name(past, counts, scratch):
 
 
 @uncounted
-def _voted(ids, before, scratch, n, r):
-    """Return the free id that most stays of the regime at place ``r`` have, or -1."""
-    most, found = 0, -1
+def _voted(past, ids, before, scratch, n, r):
+    """Return the free id that most rows of the regime at place ``r`` have, or -1."""
+    most, found = 0.0, -1
     for v in range(n):
         if scratch.places[v] != r or _holds(scratch.named, n, ids[v]):
             continue
-        votes = 0
+        votes = 0.0
         for u in range(n):
-            votes += scratch.places[u] == r and ids[u] == ids[v]
+            if scratch.places[u] == r and ids[u] == ids[v]:
+                votes += past.rows[u]
         if votes > most:
             most, found = votes, ids[v]
     return found
