@@ -1,5 +1,6 @@
 """Regimes over the states of an engine, and their stays: `kernels.regimes` on arrays it owns."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Self
@@ -41,7 +42,7 @@ class Past(NamedTuple):
     seam: Annotated[FloatArray, "V:U", FINITE]
     near: Annotated[FloatArray, "R D", PREPARED]
     bends: Annotated[FloatArray, "2 D", PREPARED]
-    jumps: Annotated[FloatArray, "D", PREPARED]
+    jumps: Annotated[FloatArray, "D", Within(0.0, math.inf)]
     present: Annotated[FloatArray, "6 D", PREPARED]
     overall: Annotated[FloatArray, "3 D", PREPARED]
     # By regime: number of stays and their rows, and their successors.

@@ -207,7 +207,10 @@ def watch_jumps(past, i, n, x):
         past.near[i % NEAR, d] = x[d]
     at_start, inside = n <= NEAR - PART, n >= CLEAR and i % OFTEN == 0
     if n == 1:
-        past.jumps[:] = 0.0
+        past.jumps[:] = math.inf
+        for d in range(len(x)):
+            if past.bends[1, d] >= FEW:
+                past.jumps[:] = 0.0
     if i < NEAR or not (at_start or inside):
         return
     for d in range(len(x)):
@@ -244,9 +247,8 @@ def _bend(near, i, d):
 @uncounted
 def seam_of(past, v):
     """Return nats for one regime of the present stay and stay ``v`` before it: none jumps."""
-    jump, known = 0.0, False
+    jump = 0.0
     for d in range(past.present.shape[1]):
-        known = known or past.bends[1, d] >= FEW
         jump = max(jump, past.jumps[d])
         m, n = past.features[v, PAIRS, d], past.present[PAIRS, d]
         if m >= 3.0 and n >= 3.0:
@@ -254,4 +256,4 @@ def seam_of(past, v):
             ratio = math.log((past.features[v, ROUGH, d] + least) / (past.present[ROUGH, d] + least))
             noise = 2.0 * ALIKE * (1.0 / (m - 1.0) + 1.0 / (n - 1.0))
             jump = max(jump, ratio * ratio / noise)
-    return SEAM if known and jump <= JUMP else 0.0
+    return SEAM if jump <= JUMP else 0.0
