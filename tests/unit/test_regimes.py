@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import integrate, stats
+from scipy.signal import lfilter
 from scipy.special import gammaln
 from sklearn.metrics import adjusted_rand_score
 
@@ -86,9 +87,13 @@ def test_gains_are_those_of_all_features_the_slow_way(seed):
     n, v = 8, 3
     past.regime[:n] = np.array([0, 0, 2, 2, 4, 4, 4, 7])
     past.state[:n] = np.array([0, 1, 2, 3, 4, 4, 6, 7])
+    past.seam[:n] = [0.0, *rng.uniform(0.5, 4.0, n - 1)]
     plain(kernels._place)(past, counts, scratch)
     plain(kernels._weigh)(past, counts, scratch, v)
     home, gain, join = [2, 3], np.zeros(n), np.zeros(n)
+    seam = past.seam
+    gain[2], gain[4] = seam[3], seam[4]  # stay 3 follows one of its own regime, and 4 follows it
+    join[0], join[4] = seam[2], seam[4]
     for d in range(2):
         stays = [X[states == k, d] for k in range(n)]
         floor = parts.SMOOTH * X[:, d].var()
@@ -154,6 +159,33 @@ def test_states_that_differ_by_one_stray_column_are_one_regime():
     late[: len(y) * 2 // 3] = False
     assert adjusted_rand_score(y[late], states[late]) < 0.2
     assert adjusted_rand_score(y[late], found[late]) > 0.9
+
+
+def test_a_bend_is_a_jump_less_the_slopes_around_it():
+    """Equation (7), and by least squares: a step is itself, and a straight line is none."""
+    rng, size = np.random.default_rng(8), 4 * parts.PART
+    bend, near = plain(parts._bend), rng.normal(size=(size, 1))
+    means = np.roll(near[:, 0], -3).reshape(4, -1).mean(axis=1)  # after row 2 the oldest is row 3
+    left, right = means[1] - means[0], means[3] - means[2]
+    wanted = means[2] - means[1] - 0.5 * (left + right)
+    assert bend(near, 2, 0) == pytest.approx(wanted, abs=1e-12)
+    line = 0.3 * np.arange(size)[:, None]
+    assert bend(line, size - 1, 0) == pytest.approx(0.0, abs=1e-12)
+    line[size // 2 :] += 2.0
+    assert bend(line, size - 1, 0) == pytest.approx(2.0, abs=1e-12)
+    line[: parts.PART] = np.nan
+    assert np.isnan(bend(line, size - 1, 0))
+
+
+@pytest.mark.parametrize(("step", "n_regimes"), [(0.0, 2), (3.0, 4)])
+def test_a_ramp_is_of_the_regime_that_it_leads_to(step, n_regimes):
+    """Each visit begins with a state of its own: a ramp ends without a jump, a step does not."""
+    rng, n = np.random.default_rng(10), 24
+    y, late = np.repeat(np.arange(n) % 2, 150), np.tile(np.arange(150) >= 60, n)
+    level = lfilter([0.04], [1.0, -0.96], 6.0 * y) + step * late
+    X = np.column_stack([20.0 * y, level]) + rng.normal(0.0, 0.1, (len(y), 2))
+    found, _ = regimes_of(X, 2 * y + late)
+    assert len(set(found[len(y) // 2 :].tolist())) == n_regimes
 
 
 @pytest.mark.parametrize("n_others", [0, 8, 24])

@@ -1,6 +1,5 @@
 """Regimes over the states of an engine, and their stays: `kernels.regimes` on arrays it owns."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Self
@@ -42,7 +41,7 @@ class Past(NamedTuple):
     seam: Annotated[FloatArray, "V:U", FINITE]
     near: Annotated[FloatArray, "R D", PREPARED]
     bends: Annotated[FloatArray, "2 D", PREPARED]
-    jumps: Annotated[FloatArray, "D", Within(0.0, math.inf)]
+    jumps: Annotated[FloatArray, "D", PREPARED]
     present: Annotated[FloatArray, "6 D", PREPARED]
     overall: Annotated[FloatArray, "3 D", PREPARED]
     # By regime: number of stays and their rows, and their successors.
@@ -68,7 +67,9 @@ class Scratch(NamedTuple):
     named: Annotated[IntArray, "V"]
 
 
-_LENGTHS = {"V": stays.STAYS, "W": stays.STAYS + 2, "B": stays.LADDER, "Y": kernel.PLACES, "R": stays.NEAR}
+_LENGTHS = {
+    "V": stays.STAYS, "W": stays.STAYS + 2, "B": stays.LADDER, "Y": kernel.PLACES, "R": stays.NEAR,
+}  # fmt: skip
 _SCRATCH = empty(Scratch, _LENGTHS)  # no call leaves anything there
 _ROWS = (kernel.N_SEEN, kernel.SINCE, kernel.BEGAN, kernel.ENDED)
 COUNTS = counters(

@@ -45,7 +45,6 @@ LEAST = 16  # rows of a stay that is remembered
 FIRST = 8  # rows after which a new state may join a regime, and again at each doubling
 OWN = 1.3  # nats in favour of two regimes over one
 GAP = 4  # rows between two stays that follow each other
-HASTE = 2.0  # and further ones before the first stay in a state has ended
 
 
 @entry
@@ -76,9 +75,9 @@ def _regime_of(past, counts, scratch, state, x):
     asks = n >= FIRST and n & (n - 1) == 0 and counts[N_ENDED] > 0
     if asks and _known(past, counts, state) < 0:
         _place(past, counts, scratch)
-        seam = _seam(past, counts)
-        _weigh(past, counts, scratch, -1, seam)
-        best, counts[SHOWN] = OWN + HASTE, state
+        _weigh(past, counts, scratch, -1)
+        scratch.gain[scratch.places[(counts[N_ENDED] - 1) % STAYS]] += _seam(past, counts)
+        best, counts[SHOWN] = OWN, state
         for r in range(n_past(counts)):
             if scratch.sizes[r] > 0.0:
                 gain = scratch.gain[r] + math.log(scratch.sizes[r])
@@ -117,20 +116,21 @@ def _known(past, counts, state):
 @uncounted
 def _end_stay(past, counts, scratch):
     """Remember the present stay in place of the oldest one, and judge its state's regime again."""
-    known, seam = _known(past, counts, counts[STATE]), _seam(past, counts)
-    v = counts[N_ENDED] % STAYS
-    counts[N_ENDED] += 1
-    counts[ENDED] = counts[N_SEEN]
-    past.seam[v], past.seam[(v + 1) % STAYS] = seam, 0.0
+    known, v = _known(past, counts, counts[STATE]), counts[N_ENDED] % STAYS
+    past.seam[v], past.seam[(v + 1) % STAYS] = (
+        _seam(past, counts),
+        0.0,
+    )  # the oldest has none before
+    counts[N_ENDED], counts[ENDED] = counts[N_ENDED] + 1, counts[N_SEEN]
     past.state[v], past.rows[v] = counts[STATE], counts[N_SEEN] - counts[SINCE]
     past.regime[v] = known if known >= 0 else counts[SHOWN]
     for i in range(LAST):
         for d in range(past.present.shape[1]):
             past.features[v, i, d] = past.present[i, d]
     _place(past, counts, scratch)
-    _weigh(past, counts, scratch, v, 0.0)
+    _weigh(past, counts, scratch, v)
     while _merge(counts, scratch, v):
-        _weigh(past, counts, scratch, v, 0.0)
+        _weigh(past, counts, scratch, v)
     _move(past, counts, scratch, v)
     _name(past, counts, scratch)
 
@@ -150,14 +150,14 @@ def _place(past, counts, scratch):
 
 @uncounted
 def _seam(past, counts):
-    """Return nats for one regime of the present stay and the one before, if that was remembered."""
+    """Return nats for one regime of the present stay and the remembered one right before it."""
     if counts[N_ENDED] == 0 or counts[SINCE] - counts[ENDED] > GAP:
         return 0.0
     return seam_of(past, (counts[N_ENDED] - 1) % STAYS)
 
 
 @uncounted
-def _weigh(past, counts, scratch, v, seam):
+def _weigh(past, counts, scratch, v):
     """Write to ``gain`` by how many nats regimes explain a state's stays as their own, (5).
 
     The state is that of stay ``v``, or of the present stay for -1. Of its own regime, the other
@@ -186,19 +186,16 @@ def _weigh(past, counts, scratch, v, seam):
                 gain[r] += alike(evidence(scratch, r, 1.0, ONE) - own - one, shared)
                 if home >= 0:
                     join[r] += alike(evidence(scratch, r, 1.0, home) - own - whole, shared)
-    last = (counts[N_ENDED] - 1) % STAYS
-    if v < 0 and seam != 0.0:
-        gain[scratch.places[last]] += seam
     for u in range(n):
-        w = (u - 1) % STAYS
-        if past.seam[u] == 0.0 or v < 0:
+        w = (u - 1) % STAYS  # the stay before
+        if v < 0 or past.seam[u] == 0.0:
             continue
-        a, b = scratch.places[u], scratch.places[w]
-        if a != b and home in (a, b):
-            join[a if b == home else b] += past.seam[u]
-        mine, other = past.state[u] == past.state[v], past.state[w] == past.state[v]
-        if mine != other:
-            gain[b if mine else a] += past.seam[u]
+        at, before = scratch.places[u], scratch.places[w]
+        if (at == home) != (before == home):
+            join[before if at == home else at] += past.seam[u]
+        mine = past.state[u] == past.state[v]
+        if mine != (past.state[w] == past.state[v]):
+            gain[before if mine else at] += past.seam[u]
 
 
 # -- moves and names -------------------------------------------------------------------------------

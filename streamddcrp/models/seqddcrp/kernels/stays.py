@@ -25,12 +25,13 @@ ROUGHNESS = 0.2  # unit of the ladder for log roughness
 SMOOTH = 1e-3  # least roughness, as a share of the variance of all rows
 TINY = 1e-200
 
-NEAR, PART = 16, 4  # rows around a place, and of a mean there, by which it is judged for a jump
-CLEAR = 28  # rows of a stay after which its start is no longer near
-OFTEN = 8  # rows after which a column's usual bends are measured again
+PART, NEAR = 8, 32  # rows of a mean, and of the four means by which a place is judged for a jump
+LATE = 8  # rows by which a change of state may be shown too late
+OFTEN, CALM = 4, 40  # rows between those that tell a column's usual bend, from this one of a stay
 FEW, CAP, LONG = 8.0, 25.0, 256.0  # bends until they are known; times the usual one; remembered
-JUMP = 25.0  # squared deviations beyond which a column jumps
-SEAM = 4.0  # nats for one regime where no column jumps from a stay to the next
+JUMP = 16.0  # squared bend, over the usual one, that shows a jump; up to half of it: none
+ROUGHER = 16.0  # squared deviations by which two stays differ in log roughness
+EACH, MOST = 1.0, 4.0  # nats for one regime by each column that does not jump; by all
 
 PRECISION, WEIGHTED, SQUARED, LOGS = 0, 1, 2, 3  # sums over stays
 ONE, ALL = STAYS, STAYS + 1  # places of the sums of one state, and of all stays
@@ -202,58 +203,53 @@ def _log_level(P, Y, Q, p):
 
 @uncounted
 def watch_jumps(past, i, n, x):
-    """Note the bend of the last rows, row ``i`` the n-th of its stay: the largest at its start."""
+    """Note the bends of the last rows, row ``i`` the n-th of its stay: the largest at its start."""
+    at_start, calm = LATE < n <= NEAR // 2 + LATE // 2, n >= CALM and i % OFTEN == 0
     for d in range(len(x)):
         past.near[i % NEAR, d] = x[d]
-    at_start, inside = n <= NEAR - PART, n >= CLEAR and i % OFTEN == 0
-    if n == 1:
-        past.jumps[:] = math.inf
-        for d in range(len(x)):
-            if past.bends[1, d] >= FEW:
-                past.jumps[:] = 0.0
-    if i < NEAR or not (at_start or inside):
-        return
-    for d in range(len(x)):
-        bend = _bend(past.near, i, d) ** 2
+        past.jumps[d] = 0.0 if n == 1 else past.jumps[d]
+        bend = _bend(past.near, i, d) ** 2 if i >= NEAR and (at_start or calm) else math.nan
         if math.isnan(bend):
             continue
-        usual, seen = past.bends[0, d], past.bends[1, d]
-        if inside:
-            seen = past.bends[1, d] = min(seen + 1.0, LONG)
-            most = CAP * usual if seen > FEW else math.inf
-            past.bends[0, d] += (min(bend, most) - usual) / seen
-        elif seen >= FEW:
-            least = SMOOTH * SMOOTH * past.overall[SQUARES, d] / past.overall[N, d] + TINY
-            past.jumps[d] = max(past.jumps[d], bend / max(usual, least))
+        if at_start:
+            past.jumps[d] = max(past.jumps[d], bend)
+            continue
+        usual, seen = past.bends[0, d], min(past.bends[1, d] + 1.0, LONG)
+        most = CAP * usual if seen > FEW else math.inf
+        past.bends[0, d] += (min(bend, most) - usual) / seen
+        past.bends[1, d] = seen
 
 
 @uncounted
 def _bend(near, i, d):
-    """Return by how much a column jumps amid the last rows, less its slope before and after."""
-    total, at, sign = 0.0, i + 1, (-0.5, 1.5, -1.5, 0.5)
+    """Return how far a column jumps amid the last rows, less its slope before and after, (7)."""
+    total, weights = 0.0, (0.5, -1.5, 1.5, -0.5)
     for part in range(4):
         mean, known = 0.0, 0
         for k in range(PART):
-            x = near[(at + PART * part + k) % NEAR, d]
+            x = near[(i + 1 + PART * part + k) % NEAR, d]
             if not math.isnan(x):
                 known += 1
                 mean += (x - mean) / known
         if known == 0:
             return math.nan
-        total -= sign[part] * mean
+        total += weights[part] * mean
     return total
 
 
 @uncounted
 def seam_of(past, v):
-    """Return nats for one regime of the present stay and stay ``v`` before it: none jumps."""
-    jump = 0.0
-    for d in range(past.present.shape[1]):
-        jump = max(jump, past.jumps[d])
-        m, n = past.features[v, PAIRS, d], past.present[PAIRS, d]
+    """Return nats for one regime of the present stay and stay ``v`` before it, (8)."""
+    before, here, jump, known = past.features[v], past.present, 0.0, False
+    for d in range(here.shape[1]):
+        least = _least(past.overall, d)
+        m, n = before[PAIRS, d], here[PAIRS, d]
         if m >= 3.0 and n >= 3.0:
-            least = _least(past.overall, d)
-            ratio = math.log((past.features[v, ROUGH, d] + least) / (past.present[ROUGH, d] + least))
-            noise = 2.0 * ALIKE * (1.0 / (m - 1.0) + 1.0 / (n - 1.0))
-            jump = max(jump, ratio * ratio / noise)
-    return SEAM if jump <= JUMP else 0.0
+            ratio = math.log((before[ROUGH, d] + least) / (here[ROUGH, d] + least))
+            if ratio * ratio > ROUGHER * (0.1 + 4.0 / (m - 1.0) + 4.0 / (n - 1.0)):
+                return 0.0
+        if past.bends[1, d] >= FEW and past.jumps[d] > 0.0:
+            known = True
+            jump = max(jump, past.jumps[d] / max(past.bends[0, d], SMOOTH * least))
+    share = min(max(2.0 - 2.0 * jump / JUMP, 0.0), 1.0) if known else 0.0
+    return share * min(EACH * here.shape[1], MOST)
