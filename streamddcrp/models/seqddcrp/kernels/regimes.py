@@ -1,7 +1,7 @@
 """Regimes over states: states whose stays differ no more than stays of one regime do.
 
 A second level, whose customers are states: ``docs/math/regimes_over_states.md``, equations (1) to
-(6). Their data are stays: each column's mean and its log roughness. After each stay of `LEAST` rows
+(8). Their data are stays: each column's mean and its log roughness. After each stay of `LEAST` rows
 the regime of its state merges with others, and the state may move, while one regime explains their
 stays better than two do. O((V + R) D) a stay, for V remembered stays in R regimes.
 """
@@ -44,6 +44,7 @@ PLACES = 16  # regimes whose stays are counted
 LEAST = 16  # rows of a stay that is remembered
 FIRST = 8  # rows after which a new state may join a regime, and again at each doubling
 OWN = 1.3  # nats in favour of two regimes over one
+HASTE = 2.0  # and further ones before the first stay in a state has ended
 GAP = 4  # rows between two stays that follow each other
 
 
@@ -77,7 +78,7 @@ def _regime_of(past, counts, scratch, state, x):
         _place(past, counts, scratch)
         _weigh(past, counts, scratch, -1)
         scratch.gain[scratch.places[(counts[N_ENDED] - 1) % STAYS]] += _seam(past, counts)
-        best, counts[SHOWN] = OWN, state
+        best, counts[SHOWN] = OWN + HASTE, state
         for r in range(n_past(counts)):
             if scratch.sizes[r] > 0.0:
                 gain = scratch.gain[r] + math.log(scratch.sizes[r])

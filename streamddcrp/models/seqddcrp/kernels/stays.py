@@ -1,6 +1,6 @@
 """Evidence that stays share a level and regimes are one: features, variances, levels.
 
-``docs/math/regimes_over_states.md``, equations (1) to (5). `kernels.regimes` judges by it.
+``docs/math/regimes_over_states.md``, (1) to (5), (7), (8). `kernels.regimes` judges by it.
 """
 
 import math
@@ -29,7 +29,7 @@ PART, NEAR = 8, 32  # rows of a mean, and of the four means by which a place is 
 LATE = 8  # rows by which a change of state may be shown too late
 OFTEN, CALM = 4, 40  # rows between those that tell a column's usual bend, from this one of a stay
 FEW, CAP, LONG = 8.0, 25.0, 256.0  # bends until they are known; times the usual one; remembered
-JUMP = 16.0  # squared bend, over the usual one, that shows a jump; up to half of it: none
+JUMP = 12.0  # squared bend, over the usual one, that shows a jump; up to half of it: none
 ROUGHER = 16.0  # squared deviations by which two stays differ in log roughness
 EACH, MOST = 1.0, 4.0  # nats for one regime by each column that does not jump; by all
 
