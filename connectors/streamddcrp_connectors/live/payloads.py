@@ -77,7 +77,8 @@ class Payloads:
             n_rows = table.num_rows
             names = list(self.columns.names)
             found = self.columns.resolve(table.column_names, "the message")
-            raw = pa.record_batch([table.column(name).combine_chunks() for name in found.names], names)
+            cells = [table.column(name).combine_chunks() for name in found.names]
+            raw = pa.record_batch(cells, names=names)
             batch, then = canonical(raw, self.columns, kind)
         except (pa.ArrowException, OSError, SchemaError, ConfigError) as error:
             return self._refused(n_rows, str(error), repr(message[:_SHOWN])), kind
