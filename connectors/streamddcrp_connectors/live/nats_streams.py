@@ -41,15 +41,23 @@ class _Connection:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._loop: asyncio.AbstractEventLoop
+        ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), daemon=True)
         self._thread.start()
+        ready.wait()
         try:
             self.client = self.wait(self._connected())
             self.stream = self.client.jetstream(timeout=_TIMEOUT)
         except BaseException:
             self._stop()
             raise
+
+    async def _serve(self, ready: threading.Event) -> None:
+        """Let the loop run until `_stop`; the tasks that the client left are cancelled then."""
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        ready.set()
+        await self._ended.wait()
 
     def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine in the thread, and wait for it."""
@@ -65,17 +73,9 @@ class _Connection:
         self._stop()
 
     def _stop(self) -> None:
-        with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(0.5)
         with contextlib.suppress(RuntimeError):  # already closed
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(1.0)
-
-    def _run(self) -> None:
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
 
     async def _connected(self) -> Any:
         address = self._address
@@ -104,14 +104,6 @@ class _Connection:
                 await asyncio.wait_for(client.close(), 1.0)
             raise
         return client
-
-
-async def _cancel_all() -> None:
-    """Cancel the client's remaining tasks."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _quiet(_: Exception) -> None:

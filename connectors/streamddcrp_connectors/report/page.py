@@ -5,21 +5,19 @@ import hashlib
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from streamddcrp.errors import import_extra
 from streamddcrp.plots.figures import printable, short
-from streamddcrp.plots.findings import Findings, Regime, odd_features
+from streamddcrp.plots.findings import Findings, Regime
 from streamddcrp.plots.palette import COLOURS, DARK, GREY, colours_of
 from streamddcrp.plots.segments import HOLD, Visit
 from streamddcrp.plots.timeline import N_COLOURS, render
 from streamddcrp.typing import FloatArray
 from streamddcrp_connectors.report.results import LabelledTexts
 from streamddcrp_connectors.report.stories import N_STORIES, Story, day_of, facts_of, survivors
-from streamddcrp_connectors.report.words import began, beginning, number, percent
+from streamddcrp_connectors.report.words import beginning, moment, number, percent, templates
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _HEX = re.compile(r"#[0-9a-f]{6}", re.IGNORECASE)
@@ -34,37 +32,19 @@ _NEUTRAL = {
 _VARIABLES = _NEUTRAL | {colour.lower(): f"c{k}" for k, colour in enumerate(COLOURS)}
 
 
-def jinja() -> Any:
-    """Import Jinja, or say how to install it."""
-    return import_extra("jinja2", "pages need Jinja", "plot")
-
-
 def page_of(template: str, **values: Any) -> str:
     """Fill a template of this package; every value is escaped.
 
     The page's policy allows only its own script, so no request leaves the machine, whatever the
     data contain.
     """
-    environment = _environment()
+    environment = templates()
     script = environment.loader.get_source(environment, "page.js")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page: str = environment.get_template(template).render(
         script=script, digest=digest, colours=COLOURS, dark=DARK, **values
     )
     return page
-
-
-@cache
-def _environment() -> Any:
-    jinja2 = jinja()
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader(__package__),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
 
 
 def picture_of(svg: bytes, described: str, links: Mapping[str, tuple[str, str]]) -> str:
@@ -149,7 +129,7 @@ def page_of_regimes(findings: Findings) -> str:
         ],
         columns=_columns(findings, largest),
         n_columns=len(series.features),
-        moments=[_moment(findings, k, p) for k, p in enumerate(findings.moments, start=1)],
+        moments=[moment(findings, k, p) for k, p in enumerate(findings.moments, start=1)],
         visits=[
             {"number": n, "colour": place_of.get(stay.label)} | _visit(findings, stay)
             for n, stay in enumerate(stays, start=1)
@@ -197,18 +177,6 @@ def _columns(findings: Findings, regimes: list[Regime]) -> list[dict[str, Any]]:
         {"name": printable(name), "cells": [cell(regime, d) for regime in regimes]}
         for d, name in enumerate(findings.series.features[:N_COLUMNS])
     ]
-
-
-def _moment(findings: Findings, rank: int, place: int) -> dict[str, Any]:
-    series = findings.series
-    odd = [
-        f"{printable(series.features[d])} {number(series.values[place, d])}"
-        for d in odd_features(series, place)
-    ]
-    return {
-        "rank": rank, "at": series.clock.at(place), "score": number(series.scores[place]),
-        "odd": ", ".join(odd) or "no values", "began": began(findings, place),
-    }  # fmt: skip
 
 
 def _visit(findings: Findings, stay: Visit) -> dict[str, Any]:
