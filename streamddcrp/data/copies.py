@@ -34,7 +34,7 @@ class _Index(NamedTuple):
     amount: Annotated[FloatArray, "U"]
     told: Annotated[FloatArray, "U"]
     mean: Annotated[FloatArray, "U"]
-    count: Annotated[IntArray, "U"]
+    counted: Annotated[IntArray, "U"]
     codes: Annotated[IntArray, "2 5"]
 
 

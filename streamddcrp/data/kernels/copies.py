@@ -91,19 +91,19 @@ def _gain(index, at, U, size, n, first, exact):
         own = index.slot[text[start + i]]
         if own == 0:
             continue
-        index.count[: U + 1] = 0
+        index.counted[: U + 1] = 0
         n_with, seen, p = 1, 0, index.last[text[start + i]]
         while p >= 0 and seen < WITNESSES and index.owner[p] >= first:
             r, seen = index.owner[p], seen + 1
             if r != at:
                 n_with += 1
                 for j in range(index.length[r]):
-                    index.count[index.slot[text[index.start[r] + j]]] += 1
+                    index.counted[index.slot[text[index.start[r] + j]]] += 1
             p = index.before[p]
         both += 1
-        index.count[own] = 0
+        index.counted[own] = 0
         for s in range(1, U + 1):
-            index.mean[s] += index.count[s] / n_with
+            index.mean[s] += index.counted[s] / n_with
     for j in range(length):
         s = index.slot[text[start + j]]
         if s > 0:

@@ -299,7 +299,8 @@ class TopicTree:
         docs, n, K = self.window.docs, self.window.n, self.n_nodes
         some = docs.ends[:n] >= 0
         here = np.bincount(docs.ends[:n][some], docs.copies[:n][some], K)
-        return tree.sizes_of(self.parent[:K], self.copied[:K] + here).astype(np.int64)
+        own = (self.copied[:K] + here).astype(np.float64)
+        return tree.sizes_of(self.parent[:K], own).astype(np.int64)
 
     def _note_copies(self) -> None:
         """Let copies of documents before the window stay where these are."""
