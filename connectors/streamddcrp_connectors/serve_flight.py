@@ -47,8 +47,7 @@ def serve_flight(
     --checkpoint each row is learned once: a client that sends its last batch again, after either
     side was killed, gets the same answer. docs/live.md has a client of 20 lines.
     """
-    from streamddcrp_connectors.live.answers import Answers  # noqa: PLC0415 -- heavy: not for --help
-    from streamddcrp_connectors.live.flightserver import FlightService  # noqa: PLC0415
+    from streamddcrp_connectors.live.flightserver import Answers, FlightService  # noqa: PLC0415 -- heavy: not for --help
     from streamddcrp_connectors.run.address import Address  # noqa: PLC0415
     from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415
     from streamddcrp_connectors.run.config import DEFAULT, find_recipe  # noqa: PLC0415

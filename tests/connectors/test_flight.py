@@ -14,8 +14,7 @@ import pytest
 from pyarrow import flight
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.answers import Answers
-from streamddcrp_connectors.live.flightserver import FlightService
+from streamddcrp_connectors.live.flightserver import Answers, FlightService
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
 from streamddcrp_connectors.run.loop import open_store
