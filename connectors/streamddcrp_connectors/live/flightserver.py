@@ -115,9 +115,6 @@ class Answers:
         raw.validate(full=True)
         names = list(self.columns.resolve(raw.schema.names, "the batch").names)
         batch, kind = canonical(raw.select(names), self.columns, self._cursor["kind"])
-        if self._cursor["kind"] is not None and kind != self._cursor["kind"]:
-            message = f"the time is of kind {kind}, that of earlier rows {self._cursor['kind']}"
-            raise SchemaError(message)
         numbers = np.arange(first, first + batch.num_rows)
         return *usable(batch, numbers, self.columns), kind
 

@@ -401,8 +401,10 @@ def _lost(held: Any, array: Any) -> list[int]:
 def _stamps(held: Any, name: str, kind: TimeKind | None, wanted: Wanted) -> tuple[Any, TimeKind]:
     if pa.types.is_timestamp(held.type) or pa.types.is_date(held.type):
         zoned = getattr(held.type, "tz", None) is not None
-        if kind is None or kind.partition("@")[0] not in ("timestamp", "instant"):
-            kind = "instant" if zoned else "timestamp"
+        kind = kind or ("instant" if zoned else "timestamp")
+        if kind.partition("@")[0] not in ("timestamp", "instant"):
+            message = f"the time is of kind timestamp, that of earlier rows is of kind {kind}"
+            raise SchemaError(message)
         if wanted.zone is not None and not zoned and "@" not in kind:
             kind = f"timestamp@{wanted.zone}"
         try:
