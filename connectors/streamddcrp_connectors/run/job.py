@@ -25,7 +25,7 @@ def describe(source: Source, recipe: Recipe, outputs: Outputs) -> dict[str, Any]
         "source": source.identity(),
         "columns": {"time": columns.time, "key": columns.key, "features": columns.features} | text,
     }
-    job |= outputs.identities()
+    job |= {name: sink.identity for name, sink in outputs.sinks.items()}
     described: dict[str, Any] = json.loads(json.dumps(job))  # as it comes back from the store
     return described
 

@@ -130,7 +130,10 @@ def visited(
     for output in job.schemas(empty).values():
         known = {field.name for field in fields}
         fields += [field.remove_metadata() for field in output if field.name not in known]
-    spark_schema = from_arrow_schema(pa.schema([_as_spark(field) for field in fields]))
+    stamps = [pa.types.is_timestamp(field.type) for field in fields]  # of microseconds in Spark
+    fields = [field.with_type(pa.timestamp("us", field.type.tz)) if stamp else field
+              for field, stamp in zip(fields, stamps, strict=True)]  # fmt: skip
+    spark_schema = from_arrow_schema(pa.schema(fields))
     outputs = Outputs(to_arrow_schema(spark_schema, timezone="UTC"))
     milliseconds = None if idle is None else round(1000 * seconds_of(idle, "idle"))
     visits = packed.groupBy("key").transformWithState(
@@ -235,10 +238,3 @@ def _as_numbers(column: Any) -> Any:
     if pa.types.is_floating(column.type):
         return pc.cast(column, pa.float64())
     raise ConfigError(f"number: a column of type {column.type}; numbers must be whole numbers")
-
-
-def _as_spark(field: Any) -> Any:
-    """Return a field with Spark's time stamps: microseconds."""
-    if pa.types.is_timestamp(field.type):
-        return field.with_type(pa.timestamp("us", field.type.tz))
-    return field
