@@ -66,14 +66,13 @@ def serve_flight(
         with ExitStack() as stack:
             store = stack.enter_context(open_store(Path(checkpoint))) if checkpoint else None
             answers = Answers(recipe, wanted, store, memory_limit)
-            with Interrupts() as interrupts:
-                service = FlightService(host, port, token)
+            with Interrupts():
+                service = FlightService(host, port, token, answers)
                 click.echo(f"streamddcrp: answers on {host}:{service.port}", err=True)
                 try:
-                    while True:
-                        with interrupts.held():
-                            service.answer_until(answers, 0.1)
+                    service.ended.result()
                 finally:
+                    service.busy.acquire()
                     ending = threading.Thread(target=service.shutdown, daemon=True)
                     ending.start()
                     ending.join(_SHUTDOWN)

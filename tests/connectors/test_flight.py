@@ -296,6 +296,6 @@ def test_streams_that_cannot_be_read(shelf):
 
 def test_where_it_listens():
     with pytest.raises(ConfigError, match="would answer anyone who reaches it"):
-        FlightService("0.0.0.0", free_port(), None)
+        FlightService("0.0.0.0", free_port(), None, None)
     with pytest.raises(ConfigError, match="cannot listen on"):
-        FlightService("192.0.2.1", free_port(), "token")
+        FlightService("192.0.2.1", free_port(), "token", None)

@@ -13,7 +13,6 @@ again.
 
 import hmac
 import json
-import queue
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -163,18 +162,20 @@ class _Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 
 class FlightService(flight.FlightServerBase):  # type: ignore[misc]
-    """Receive batches in the threads of calls, and answer them in that of `answer_until`.
+    """Answer one batch at a time; an error that is no client's fault ends the service.
 
     ``port`` 0 picks a free one. A host reachable from other machines needs a token.
     """
 
-    def __init__(self, host: str, port: int, token: str | None) -> None:
+    def __init__(self, host: str, port: int, token: str | None, answers: Answers) -> None:
         if token is None and not is_loopback(host):
             raise ConfigError(
                 f"{host}:{port} would answer anyone who reaches it: give a token, --token-env NAME "
                 "or --token-file FILE, or listen on 127.0.0.1"
             )
-        self._work: queue.Queue[tuple[Future[Any], str, Any]] = queue.Queue(EXCHANGES)
+        self._answers = answers
+        self.busy = threading.Lock()  # held while a batch is learned and its answer stored
+        self.ended: Future[None] = Future()
         self._room = threading.BoundedSemaphore(EXCHANGES)
         more = {} if token is None else {"middleware": {"token": _Tokens(token)}}
         where = host_port(host, port)
@@ -182,23 +183,6 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             super().__init__(f"grpc+tcp://{where}", **more)
         except (ArrowException, OSError) as error:
             raise ConfigError(f"cannot listen on {where}: {error}") from error
-
-    def answer_until(self, answers: Answers, seconds: float) -> None:
-        """Answer a batch that comes within ``seconds``; errors go to its client."""
-        try:
-            future, client, batch = self._work.get(timeout=seconds)
-        except queue.Empty:
-            return
-        try:
-            if batch is None:
-                future.set_result(answers.count(client))
-            else:
-                future.set_result(answers.answer(client, *batch))
-        except (SchemaError, ConfigError, ArrowException) as error:
-            future.set_exception(flight.FlightServerError(str(error)))
-        except BaseException as error:
-            future.set_exception(flight.FlightUnavailableError("the service ends"))
-            raise error
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         client = b"/".join(descriptor.path or []).decode(errors="replace")
@@ -208,7 +192,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         if not self._room.acquire(blocking=False):
             raise flight.FlightUnavailableError(f"{EXCHANGES} exchanges are open")
         try:
-            writer.write_metadata(_json({"rows": self._ask(client, None)}))
+            writer.write_metadata(_json({"rows": self._answers.count(client)}))
             self._exchange(client, reader, writer)
         finally:
             self._room.release()
@@ -222,7 +206,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
                 return
             if chunk.data is None or chunk.data.num_rows == 0:
                 continue
-            answer: Answer = self._ask(client, (_first(chunk.app_metadata), chunk.data))
+            answer = self._answered(client, _first(chunk.app_metadata), chunk.data)
             if answer.results is None:
                 writer.write_metadata(_json(answer.note))
                 continue
@@ -231,10 +215,16 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
                 writer.begin(schema)
             writer.write_with_metadata(answer.results, _json(answer.note))
 
-    def _ask(self, client: str, batch: Any) -> Any:
-        future: Future[Any] = Future()
-        self._work.put((future, client, batch))
-        return future.result()
+    def _answered(self, client: str, first: int | None, batch: Any) -> Answer:
+        with self.busy:
+            try:
+                if not self.ended.done():
+                    return self._answers.answer(client, first, batch)
+            except (SchemaError, ConfigError, ArrowException) as error:
+                raise flight.FlightServerError(str(error)) from error
+            except BaseException as error:
+                self.ended.set_exception(error)
+            raise flight.FlightUnavailableError("the service ends")
 
 
 def _first(note: Any) -> int | None:
