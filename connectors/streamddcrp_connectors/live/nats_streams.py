@@ -264,7 +264,7 @@ class NatsSink(CountedSink):
         """
         lines, sent = json_lines(batch).splitlines(), 0
         while sent < len(lines):
-            work = []
+            work: list[Coroutine[Any, Any, Any]] = []
             for number, line in enumerate(lines[sent : sent + _UNANSWERED], first + sent):
                 headers = {_ID: f"{job}:{number}"}
                 headers |= {_AFTER: f"{job}:{number - 1}"} if work else {}
