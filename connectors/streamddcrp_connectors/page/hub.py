@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tornado.ioloop import IOLoop
@@ -27,24 +27,12 @@ CHUNKS = 72  # of a stream graph
 OWN = {"begin": BEGIN, "end": END, "label": LABEL, "score": SCORE, "threshold": THRESHOLD,
        "alarms": ALARMS}  # fmt: skip
 
-Frame = bytes | str
-
-
-class Link(Protocol):
-    """A connection to a browser."""
-
-    def send(self, frame: Frame) -> None:
-        """Send a frame."""
-
-    async def end(self) -> None:
-        """Close it."""
-
 
 class Browser:
     """What a browser wants to see and has received."""
 
-    def __init__(self, link: Link) -> None:
-        self.link = link
+    def __init__(self, link: Any) -> None:
+        self.link = link  # its connection: ``send(frame)``, and ``end()`` to be awaited
         self.want: dict[str, Any] | None = None
         self.waiting = 0  # frames not yet acknowledged
         self.has: tuple[int, int] | None = None  # level, and its complete buckets there

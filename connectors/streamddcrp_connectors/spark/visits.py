@@ -25,8 +25,6 @@ from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, r
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
 
-__all__ = ["KEY", "NUMBER", "OUTPUT", "Job", "State", "pack"]
-
 NUMBER = "__number__"  # column of packed rows that orders a key's rows
 KEY, OUTPUT = "key", "output"  # columns of the outputs
 _STATE, _VERSION = "keyed-state", 1
