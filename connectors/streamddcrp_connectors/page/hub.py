@@ -107,7 +107,7 @@ class Hub:
     def _flush(self) -> None:
         self._due, self._last = None, time.monotonic()
         self._cards.clear()
-        self._when = self.clock()
+        self._when = self.clock() if self._browsers else 0.0
         for browser in tuple(self._browsers):  # a browser that has gone removes itself
             if browser.want is None or self.streams is None:
                 continue
@@ -169,9 +169,8 @@ class Hub:
         begin = first if want["span"] is None else end - want["span"]
         frames = [self._view(browser, want, stream, begin, end, streams.learned)]
         if stream.volumes is not None:
-            frames.append(
-                _graph(want, stream, *stream.volumes.view(begin, end, CHUNKS, stream.became))
-            )
+            volumes = stream.volumes.view(begin, end, CHUNKS, stream.became)
+            frames.append(_graph(want, stream, *volumes))
         browser.waiting += len(frames)
         for frame in frames:
             browser.link.send(frame)
