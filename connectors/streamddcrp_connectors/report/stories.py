@@ -12,7 +12,7 @@ from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.models.text.views import no_names, spelled
 from streamddcrp.plots.figures import matplotlib, rendered
-from streamddcrp.plots.stream import draw_stories as draw_stream
+from streamddcrp.plots.stream import plot_stories
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.results import LabelledTexts
 
@@ -170,7 +170,7 @@ def draw_stories(labelled: LabelledTexts, stories: list[Story]) -> dict[str, byt
         clock = labelled.clock
         scale = "dates" if clock.stamped else "rows" if clock.counts_rows else "time"
         urls = {story.label: f"#story-{story.label}" for story in stories[:N_STORIES]}
-        draw_stream(line.table(), live, ax, largest=N_DRAWN, scale=scale, merged=merged, urls=urls)
+        plot_stories(line.table(), live, ax, largest=N_DRAWN, scale=scale, merged=merged, urls=urls)
         return ax.figure
 
     return rendered(figure, style={"svg.fonttype": "none"})  # browsers have fonts for all scripts
