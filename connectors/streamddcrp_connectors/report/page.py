@@ -15,7 +15,7 @@ from streamddcrp.plots.findings import Findings, Regime
 from streamddcrp.plots.palette import COLOURS, DARK, GREY, colours_of
 from streamddcrp.plots.segments import HOLD, Visit
 from streamddcrp.plots.timeline import N_COLOURS, render
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.results import LabelledTexts
 from streamddcrp_connectors.report.stories import N_STORIES, Story, day_of, facts_of, survivors
 from streamddcrp_connectors.report.words import described, number, templates
@@ -154,6 +154,7 @@ N_MOMENTS = 10
 N_EVENTS = 40  # at most
 N_THEMES, N_OF_THEME = 20, 5  # and of stories named of each
 FEWEST = 5  # least texts of a story whose beginning and end are reported
+BURST = 8.0  # times the usual number of a story that goes on are a burst
 EDGE = 0.05  # share of texts at each end whose births and ends are not reported
 SHOWN = 160  # letters shown of a text
 RELATIONS = {"merge": ("joins", "now"), "return": ("returns", "was"), "split": ("parts", "from")}
@@ -202,16 +203,23 @@ def page_of_stories(
         text=partial(_text, labelled),
         themes=themes[:N_THEMES],
         n_of_theme=N_OF_THEME,
-        events=_events(labelled, stories, parts),
+        events=_events(labelled, stories, parts, at, labels),
         surprise=surprise,
         moments=_largest(surprise),
     )
 
 
 def _events(
-    labelled: LabelledTexts, stories: list[Story], parts: list[Story]
+    labelled: LabelledTexts,
+    stories: list[Story],
+    parts: list[Story],
+    at: FloatArray,
+    labels: IntArray,
 ) -> list[tuple[int, str, Story, str]]:
-    """Return the events of the largest stories, in order: text, what, story, and another one."""
+    """Return the events of the largest stories, in order: text, what, story, more about it.
+
+    Places ``at`` and labels are (N,).
+    """
     n = len(labelled.labels)
     found, closed = [], set()
     for event in labelled.events:
@@ -224,13 +232,19 @@ def _events(
             found.append((story.first, "begins", story, ""))
         if story.label in closed if closed else story.last < (1.0 - 2.0 * EDGE) * n:
             found.append((story.last, "ends", story, ""))
+        rows = np.flatnonzero(labels == story.label)
+        bars, _ = np.histogram(at[rows], BARS, (0.0, 1.0))
+        most, before = int(bars.max()), int(bars[: bars.argmax()].sum())
+        if most > BURST * (1.0 + np.median(bars)) and (bars > 0).sum() > BARS / 2:
+            found.append((int(rows[before]), "bursts", story, f" ({most:,} of its texts)"))
     known = {story.label: story for story in parts}
     for event in labelled.events:
         if event.kind in RELATIONS and event.label in known and event.into in known:
             story, other = known[event.label], known[event.into]
             what, link = RELATIONS[event.kind]
             if story.size >= FEWEST:
-                found.append((event.index, what, story, f" ({link} {other.words})"))
+                said = f" ({link} {other.words})" if other is not story else ""
+                found.append((event.index, what, story, said))
     largest = sorted(found, key=lambda event: -event[2].size)[:N_EVENTS]
     return sorted(largest, key=lambda event: event[0])
 
