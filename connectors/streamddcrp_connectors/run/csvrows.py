@@ -40,7 +40,8 @@ from streamddcrp_connectors.run.columns import (
 from streamddcrp_connectors.run.lines import MAX_LINE
 
 _LOG = logging.getLogger("streamddcrp.run")
-csv.field_size_limit(MAX_LINE)
+csv.field_size_limit(MAX_LINE)  # texts may be longer than its 128 KiB
+LONGEST = 10_000  # letters of a name
 MOST_LINES, MOST_BYTES = 1000, 1 << 20  # of a row whose quoted cells go over several lines
 
 
@@ -104,6 +105,9 @@ class CsvRows:
                 names = [" ".join(name.split()) for name in next(read, [])]
             except csv.Error as error:
                 raise SchemaError(f"{where}: the header line cannot be read: {error}") from error
+        if max(map(len, names), default=0) > LONGEST:
+            message = f"{where}: the header line cannot be read: a name is too long"
+            raise SchemaError(message)
         if not any(names):
             raise SchemaError(f"{where} is empty: its first line must name the columns")
         made = [*named(names)]
@@ -232,9 +236,8 @@ class CsvRows:
             if size > MOST_BYTES:
                 return None, first
             if line.count(b'"') % 2 and not _is_open(row, sep):
-                cells = next(csv.reader(io.StringIO(row.decode("utf-8", "replace"), newline=""),
-                                        delimiter=self._sep), [])  # fmt: skip
-                return (row, number + 1) if len(cells) == len(self.names) else (None, first)
+                whole = len(self._cut(row.decode("utf-8", "replace"))) == len(self.names)
+                return (row, number + 1) if whole else (None, first)
         over = len(lines) - first < MOST_LINES
         return None, len(lines) if over else first
 
@@ -276,7 +279,7 @@ class CsvRows:
             within = rb"(?<![^" + re.escape(sep) + rb'])"(?:[^"]++|"")*+"'
             if b"\r" in row and b"\r" in re.sub(within, b"", row):
                 return [], "a carriage return inside the line"
-            cells = next(csv.reader(io.StringIO(text, newline=""), delimiter=self._sep), [])
+            cells = self._cut(text)
         except UnicodeDecodeError as error:
             return [], f"not UTF-8 text ({error.reason} at byte {error.start})"
         except csv.Error as error:
@@ -288,6 +291,9 @@ class CsvRows:
                 between = SEPARATORS.get(self._sep, self._sep)
                 reason += f"; cells are taken to stand between {between}"
         return cells, reason
+
+    def _cut(self, row: str) -> list[str]:
+        return next(csv.reader(io.StringIO(row, newline=""), delimiter=self._sep), [])
 
     def _parsed(self, block: bytes, schema: Any) -> Any:
         table = pc_csv.read_csv(
