@@ -1,6 +1,7 @@
 """Facts about each label of a stream: its rows, times and values."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,18 +26,19 @@ class Facts(NamedTuple):
     square: FloatArray  # (M, D) their sums of squares
 
 
+@dataclass
 class Regimes:
     """Facts of the ``most`` most recently seen labels."""
 
-    def __init__(self, columns: tuple[str, ...], most: int = MOST) -> None:
-        self.columns = columns
-        self._most = most
-        D = len(columns)
-        self._facts = Facts(
-            np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0),
-            np.empty((0, D)), np.empty((0, D)), np.empty((0, D)),
-        )  # fmt: skip
-        self._centre: FloatArray | None = None  # the first values, subtracted before summing
+    columns: tuple[str, ...]
+    most: int = MOST
+    facts: Facts = field(init=False)
+    centre: FloatArray | None = None  # the first values, subtracted before summing
+
+    def __post_init__(self) -> None:
+        if not hasattr(self, "facts"):  # not stored
+            none, times, sums = np.empty(0, np.int64), np.empty(0), np.empty((0, len(self.columns)))
+            self.facts = Facts(none, none, times, times, sums, sums, sums)
 
     def learn(self, label: IntArray, t: FloatArray, values: FloatArray) -> None:
         """Take rows: labels (N,), those below 0 left out, times (N,) and values (N, D)."""
@@ -44,14 +46,14 @@ class Regimes:
         if not taken.any():
             return
         label, t, values = label[taken], t[taken], values[taken]
-        if self._centre is None:
-            self._centre = np.nan_to_num(values[0])
+        if self.centre is None:
+            self.centre = np.nan_to_num(values[0])
         ids, first, at, rows = np.unique(
             label, return_index=True, return_inverse=True, return_counts=True
         )
         last = np.zeros(len(ids), np.int64)
         last[at] = np.arange(len(label))
-        net = values - self._centre
+        net = values - self.centre
         known = np.isfinite(net)
         net = np.where(known, net, 0.0)
         zeros = np.zeros((3, len(ids), values.shape[1]))
@@ -61,7 +63,7 @@ class Regimes:
         self._add(found)
 
     def _add(self, new: Facts) -> None:
-        old = self._facts
+        old = self.facts
         place = {label: i for i, label in enumerate(old.label.tolist())}
         here = np.array([place.get(label, -1) for label in new.label.tolist()])
         both, i = here >= 0, here[here >= 0]
@@ -72,19 +74,19 @@ class Regimes:
         if not both.all():
             new = Facts._make(cells[~both] for cells in new)
             pairs = zip(old, new, strict=True)
-            self._facts = Facts._make(np.concatenate([a, b]) for a, b in pairs)
-        if len(self._facts.label) > self._most:
-            keep = np.sort(np.argsort(-self._facts.last, kind="stable")[: self._most])
-            self._facts = Facts._make(cells[keep] for cells in self._facts)
+            self.facts = Facts._make(np.concatenate([a, b]) for a, b in pairs)
+        if len(self.facts.label) > self.most:
+            keep = np.sort(np.argsort(-self.facts.last, kind="stable")[: self.most])
+            self.facts = Facts._make(cells[keep] for cells in self.facts)
 
     def joined(self, label: int, into: int) -> None:
         """Add the rows of a merged label to the label that it joined."""
-        which = self._facts.label == label
+        which = self.facts.label == label
         if which.any():
-            mine = Facts._make(cells[which] for cells in self._facts)
-            self._facts = Facts._make(cells[~which] for cells in self._facts)
-            known = self._facts.label == into
-            last = max([float(mine.last[0]), *self._facts.last[known].tolist()])
+            mine = Facts._make(cells[which] for cells in self.facts)
+            self.facts = Facts._make(cells[~which] for cells in self.facts)
+            known = self.facts.label == into
+            last = max([float(mine.last[0]), *self.facts.last[known].tolist()])
             self._add(mine._replace(label=np.array([into]), last=np.array([last])))
 
     def table(self, most: int, also: Sequence[int] = ()) -> list[dict[str, Any]]:
@@ -92,7 +94,7 @@ class Regimes:
 
         Of each: label, rows, first, last, words.
         """
-        facts = self._facts
+        facts = self.facts
         order = np.argsort(-facts.last, kind="stable")
         order = order[(np.arange(len(order)) < most) | np.isin(facts.label[order], also)]
         return [
@@ -111,7 +113,7 @@ class Regimes:
 
         The measure is the share of a column's variance between the labels' means, as in reports.
         """
-        D, facts = len(self.columns), self._facts
+        D, facts = len(self.columns), self.facts
         if most >= D or not len(facts.label):
             return list(range(min(D, most)))
         n = np.maximum(facts.known, 1)
@@ -124,21 +126,21 @@ class Regimes:
 
     def _all(self, which: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation (D,) over the rows of some labels."""
-        n = np.maximum(self._facts.known[which].sum(axis=0), 1)
-        mean = self._facts.total[which].sum(axis=0) / n
-        spread = self._facts.square[which].sum(axis=0) / n - mean**2
+        n = np.maximum(self.facts.known[which].sum(axis=0), 1)
+        mean = self.facts.total[which].sum(axis=0) / n
+        spread = self.facts.square[which].sum(axis=0) / n - mean**2
         return mean, np.sqrt(np.maximum(spread, 0.0))
 
     def _words(self, i: int) -> str:
         """Describe how a label differs, by column, in standard deviations of all rows."""
-        facts = self._facts
-        if self._centre is None or not self.columns:
+        facts = self.facts
+        if self.centre is None or not self.columns:
             return ""
         n = np.maximum(facts.known[i], 1)
         mean = facts.total[i] / n
         others = np.arange(len(facts.label)) != i
         if not others.any():
-            cells = zip(self.columns[:TOLD], (mean + self._centre)[:TOLD], strict=False)
+            cells = zip(self.columns[:TOLD], (mean + self.centre)[:TOLD], strict=False)
             return ", ".join(f"{name} {number(x)}" for name, x in cells)
         there, _ = self._all(others)
         _, spread = self._all(np.ones(len(others), bool))
@@ -147,17 +149,7 @@ class Regimes:
         parts = []
         for d in np.argsort(-np.abs(far), kind="stable")[:TOLD].tolist():
             if abs(far[d]) >= APART:
-                here, elsewhere = (number(float(x[d] + self._centre[d])) for x in (mean, there))
+                here, elsewhere = (number(float(x[d] + self.centre[d])) for x in (mean, there))
                 how = "high" if far[d] > 0 else "low"
                 parts.append(f"{self.columns[d]} {how}: {here} (others {elsewhere})")
         return "; ".join(parts) or "much like the others"
-
-    def state(self) -> dict[str, Any]:
-        centre = np.empty(0) if self._centre is None else self._centre
-        return {**self._facts._asdict(), "centre": centre}
-
-    def restore(self, arrays: dict[str, Any]) -> None:
-        """Restore what `state` returned, if its columns are the same."""
-        if arrays["total"].shape[1] == len(self.columns):
-            self._facts = Facts(*(arrays[name] for name in Facts._fields))
-            self._centre = arrays["centre"] if len(arrays["centre"]) or not self.columns else None

@@ -56,8 +56,7 @@ def come_in_no_order(config, table, counts, sums, unknown):
 
 @uncounted
 def _scores(config, scratch, x, odds):
-    """Return log p(x) by each half; ``odds``: log weight of the second one, relative to the first.
-    """
+    """Return log p(x) by each half; ``odds``: log weight of the second, relative to the first."""
     first = log_predictive(config.family, config.hyper, scratch.post, x)
     return first, log_predictive(config.family, config.hyper, scratch.shadow_post, x) + odds
 
@@ -141,10 +140,7 @@ def _seed(config, table, counts, scratch, m, stop, turn):
 
 @uncounted
 def _improve(config, table, scratch, m, stop, hard):
-    """Divide the first rows of column ``m`` again by its halves.
-
-    Returns the log likelihood; 0 if each row is given to one half, ``hard``.
-    """
+    """Divide rows of column ``m`` by its halves; return the log likelihood, 0 if ``hard``."""
     odds, fit = posteriors_of_halves(config, table, scratch, m), 0.0
     whole = math.log1p(math.exp(odds))
     table.left[m], table.right[m] = 0.0, 0.0
