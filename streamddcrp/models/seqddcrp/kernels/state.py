@@ -127,22 +127,15 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out
 
 @uncounted
 def refresh_weights(config, atoms, counts, sums):
-    """Refresh E beta under q(v_m) = Beta(1 + c_m, gamma + c_{>m})."""
+    """Refresh E beta, the weights of the urn: docs/math/atoms.md (6a)."""
     K = counts[layout.N_TABLES]
-    if not config.recall:
-        atoms.beta[:K] = 0.0
-        return
-    tail = sums[layout.DEAD_BIRTHS]
+    total = config.gamma + max(sums[layout.DEAD_BIRTHS], 0.0)  # infinite without recall
     for m in range(K):
-        tail += atoms.births[m]
-    left = 1.0  # product over earlier sticks of E(1 - v)
+        total += max(atoms.births[m], 0.0)
     for m in range(K):
-        tail -= atoms.births[m]
-        a = 1.0 + atoms.births[m]
-        b = config.gamma + max(tail, 0.0)
-        atoms.beta[m] = left * a / (a + b)
-        left *= b / (a + b)
-    sums[layout.NEW_BETA] = left
+        atoms.beta[m] = max(atoms.births[m], 0.0) / total
+    if config.recall:
+        sums[layout.NEW_BETA] = config.gamma / total
 
 
 @uncounted
