@@ -154,16 +154,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
-        if os.name == "posix":  # the rename itself must reach the disk
-            folder = os.open(target.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        sync_folder(target.parent)
     except (OSError, ValueError) as error:
         raise CheckpointError(
             f"cannot write the checkpoint {target}: {getattr(error, 'strerror', 0) or error}"
         ) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Force new names onto the disk: a recorded file must not lose its own."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def read_blob(path: str | os.PathLike[str]) -> bytes:

@@ -80,7 +80,7 @@ class SparkOwn(Visits):
         pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
         from pyspark.sql.streaming.tws_tester import TwsTester
 
-        from streamddcrp_connectors.spark.processor import KeyedProcessor, Outputs
+        from streamddcrp_connectors.spark.frames import KeyedProcessor, Outputs
 
         self.parts = job.schemas(pa.RecordBatch.from_pylist([], schema))
         columns = [pa.field("output", pa.string()), pa.field("key", pa.string())]

@@ -9,9 +9,8 @@ stream.
 
 import asyncio
 import contextlib
-import json
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import nats.errors
@@ -263,54 +262,24 @@ class NatsSink(CountedSink):
         Each row except the first must follow the one before, so none is stored after a refused one.
         If another writer intervenes, the rest is sent again.
         """
-        lines = json_lines(batch).splitlines()
-        sent = 0
+        lines, sent = json_lines(batch).splitlines(), 0
         while sent < len(lines):
-            window = enumerate(lines[sent : sent + _UNANSWERED], first + sent)
-            for answer in await _answers(connection.client, self._address.path, job, window):
-                error = answer.get("error", {})
-                if error.get("err_code") == _WRONG_LAST:
+            work: list[Coroutine[Any, Any, Any]] = []
+            for number, line in enumerate(lines[sent : sent + _UNANSWERED], first + sent):
+                headers = {_ID: f"{job}:{number}"}
+                headers |= {_AFTER: f"{job}:{number - 1}"} if work else {}
+                work.append(connection.stream.publish(self._address.path, line, headers=headers))
+            for answer in await asyncio.gather(*work, return_exceptions=True):
+                if getattr(answer, "err_code", None) == _WRONG_LAST:
                     break
-                if error:
-                    nats.js.errors.APIError.from_error(error)
+                if isinstance(answer, BaseException):
+                    raise answer
                 sent += 1
 
     def finish(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-async def _answers(
-    client: Client, subject: str, job: str, lines: Iterable[tuple[int, bytes]]
-) -> list[dict[str, Any]]:
-    """Publish numbered lines without waiting; return the server's answer to each.
-
-    The client's own ``publish_async`` waits for ever for the answer to a refused message.
-    """
-    inbox = client.new_inbox()
-    said: dict[str, Any] = {}
-    sent: list[str] = []
-    came = asyncio.Event()
-
-    async def hear(message: Any) -> None:
-        said[message.subject] = message
-        came.set()
-
-    hearing = await client.subscribe(f"{inbox}.*", cb=hear)
-    for number, line in lines:
-        headers = {_ID: f"{job}:{number}"}
-        if sent:
-            headers[_AFTER] = f"{job}:{number - 1}"
-        sent.append(f"{inbox}.{number}")
-        await client.publish(subject, line, reply=sent[-1], headers=headers)
-    while len(said) < len(sent):
-        came.clear()
-        await asyncio.wait_for(came.wait(), _TIMEOUT)
-    await hearing.unsubscribe()
-    if any(not message.data for message in said.values()):  # the header says: no responders
-        raise nats.js.errors.NoStreamResponseError
-    return [json.loads(said[reply].data) for reply in sent]
 
 
 def _number(message: Any, job: str) -> int | None:

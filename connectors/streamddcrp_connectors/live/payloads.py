@@ -79,13 +79,9 @@ class Payloads:
             found = self.columns.resolve(table.column_names, "the message")
             cells = [table.column(name).combine_chunks() for name in found.names]
             raw = pa.record_batch(cells, names=names)
-            batch, then = canonical(raw, self.columns, kind)
+            return canonical(raw, self.columns, kind)
         except (pa.ArrowException, OSError, SchemaError, ConfigError) as error:
             return self._refused(n_rows, str(error), repr(message[:_SHOWN])), kind
-        if kind is not None and then != kind:
-            reason = f"the time is of kind {then}, that of earlier rows {kind}"
-            return self._refused(n_rows, reason, {}), kind
-        return batch, then
 
     def _refused(self, n_rows: int, reason: str, shown: Any) -> Any:
         """Return refused rows; nulls take the types of the rows beside them."""

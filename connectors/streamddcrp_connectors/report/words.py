@@ -38,24 +38,33 @@ def templates() -> Any:
     )
 
 
+def described(findings: Findings, n_regimes: int, n_stays: int) -> dict[str, Any]:
+    """Return what both the words and the page say, and the functions that write it."""
+    series, clock = findings.series, findings.series.clock
+    longest = sorted(findings.visits, key=lambda stay: (stay.first - stay.last, stay.first))
+    return {
+        "findings": findings, "series": series, "at": clock.at, "span": clock.span,
+        "name_of": series.name_of, "percent": percent, "facts": beginning(findings),
+        "largest": findings.largest(n_regimes), "stays": longest[:n_stays],
+        "moments": [_moment(findings, k, p) for k, p in enumerate(findings.moments, start=1)],
+    }  # fmt: skip
+
+
 def in_words(findings: Findings) -> str:
     """Describe the findings in lines of text."""
-    series, clock = findings.series, findings.series.clock
-    largest, columns = findings.largest(N_REGIMES), telling_features(findings, N_FEATURES)
-    longest = sorted(findings.visits, key=lambda stay: (stay.first - stay.last, stay.first))
+    series, shared = findings.series, described(findings, N_REGIMES, N_STAYS)
+    columns = telling_features(findings, N_FEATURES)
     back = [regime for regime in findings.regimes if regime.n_returns]
     text: str = templates().get_template("regimes.txt").render(
-        findings=findings, series=series, at=clock.at, span=clock.span, name_of=series.name_of,
-        many=many, percent=percent, values=_values, hold=HOLD, n_regimes=N_REGIMES,
-        n_returns=N_RETURNS, facts=beginning(findings), largest=largest, columns=columns,
+        shared,
+        many=many, values=_values, hold=HOLD, n_regimes=N_REGIMES, n_returns=N_RETURNS,
+        columns=columns,
         width=min(max((len(series.features[d]) for d in columns), default=0), ALIGNED),
         left_out=[name for d, name in enumerate(series.features) if d not in columns],
-        smaller=[regime for regime in findings.regimes if regime not in largest],
+        smaller=[regime for regime in findings.regimes if regime not in shared["largest"]],
         causes=[(cause, np.flatnonzero(cause.on).tolist()) for cause in
                 (lanes_of_causes(series.causes) if series.causes else ())],
-        stays=longest[:N_STAYS],
         back=sorted(back, key=lambda regime: (-regime.n_returns, regime.first)),
-        moments=[moment(findings, k, p) for k, p in enumerate(findings.moments, start=1)],
     )  # fmt: skip
     return text
 
@@ -113,8 +122,7 @@ def _values(regime: Regime, d: int) -> str:
     return f"mean {mean}, mostly {low} to {high} (lowest {least}, highest {most})"
 
 
-def moment(findings: Findings, rank: int, place: int) -> dict[str, Any]:
-    """Return what is said of a surprising moment."""
+def _moment(findings: Findings, rank: int, place: int) -> dict[str, Any]:
     series = findings.series
     odd = [
         f"{printable(series.features[d])} {number(series.values[place, d])}"

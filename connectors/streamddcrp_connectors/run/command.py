@@ -162,7 +162,8 @@ def _run(
                 click.echo(line)
             return Summary()
         store = stack.enter_context(open_store(folder)) if folder else None
-        bar = stack.enter_context(_bar(source.n_rows, shown=show))
+        look = {"unit": " rows", "unit_scale": True, "file": sys.stderr, "disable": not show}
+        bar = stack.enter_context(tqdm(total=source.n_rows, **look))
 
         def advance(summary: Summary) -> None:
             refused = f", {summary.refused:,} refused" if summary.refused else ""
@@ -261,17 +262,6 @@ def _dead_letters(on_error: str | None, folder: Path | None, *, live: bool) -> D
         message = f"--on-error must be stop, dead-letter or dead-letter=FILE, got {on_error!r}"
         raise ConfigError(message)
     return None
-
-
-def _bar(total: int | None, *, shown: bool) -> Any:
-    return tqdm(
-        total=total,
-        unit=" rows",
-        unit_scale=True,
-        file=sys.stderr,
-        smoothing=0.1,
-        disable=not shown,
-    )
 
 
 ROWS = 10

@@ -99,7 +99,10 @@ class Lateness:
             reason = f"column {self._columns.time!r} lies more than --late wait behind the newest"
             rows, more = _apart(rows, late, reason)
             refused |= more
-        return self._released(_together(self._held, rows)), refused
+        if self._held is not None:
+            numbers = np.concatenate([self._held.numbers, rows.numbers])
+            rows = Rows(numbers, joined([self._held.batch, rows.batch]), rows.columns)
+        return self._released(rows), refused
 
     @property
     def lenient(self) -> bool:
@@ -218,10 +221,3 @@ def _apart(rows: Rows, bad: Any, reason: str) -> tuple[Rows, dict[int, Refusal]]
 
 def _sorted(rows: Rows) -> Rows:
     return rows.take(np.lexsort((rows.numbers, _numbers(rows))))
-
-
-def _together(held: Rows | None, rows: Rows) -> Rows:
-    if held is None:
-        return rows
-    batch = joined([held.batch, rows.batch])
-    return Rows(np.concatenate([held.numbers, rows.numbers]), batch, rows.columns)

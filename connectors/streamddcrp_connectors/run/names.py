@@ -123,7 +123,9 @@ class Names:
         if not made.begin < made.end:
             raise ValueError("a silence must end after it begins")
         self._keep([*self.silences, told][-SILENCES:])
-        self._did(SILENCED, by, [made.key], _when(told))
+        when = [f"{name} {told[name]}" for name in ("from", "until", "weekly") if name in told]
+        why = f" ({told['reason']})" if told["reason"] else ""
+        self._did(SILENCED, by, [made.key], " ".join(when) + why)
 
     def end_silence(self, at: int, t: float, by: str = "") -> None:
         """End a silence, by its place, at a time (s since 1970)."""
@@ -207,12 +209,6 @@ class Names:
             kept |= {"verdicts": self._verdicts, "history": self.history}
             kept["silences"] = self.silences
             write_atomic(self._path, json.dumps(kept, indent=1).encode())
-
-
-def _when(table: Mapping[str, str]) -> str:
-    """Return when a silence is, and why, in words."""
-    when = [f"{name} {table[name]}" for name in ("from", "until", "weekly") if name in table]
-    return " ".join(when) + (f" ({table['reason']})" if table["reason"] else "")
 
 
 def _sentence(done: Mapping[str, Any]) -> str:
