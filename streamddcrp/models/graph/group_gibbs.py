@@ -270,13 +270,6 @@ def _paths(group: Any, n_rows: int, n_layers: int, markov: bool) -> list[Path]:
     return [path_of(one, n_layers, row) for row, one in enumerate(given)]
 
 
-class _Seats(NamedTuple):
-    """With gamma: the table of each row (N,), and the rows of each table (N,)."""
-
-    table: IntArray
-    size: IntArray
-
-
 class _State(NamedTuple):
     """The state that sweeps update: one particle, whose clusters are not shared."""
 
@@ -286,7 +279,7 @@ class _State(NamedTuple):
     groups: Groups
     grid: Grid
     clusters: Clusters
-    seats: _Seats
+    seats: tuple[IntArray, IntArray]  # with gamma: tables of rows (N,), rows of tables (N,)
     scratch: Scratch
     counts: IntArray
 
@@ -321,7 +314,8 @@ class _Chain:
             clusters=Clusters(
                 np.full(n, -1), np.zeros(n + M, np.int64), np.zeros(shape), post, post[0].copy()
             ),
-            seats=_Seats(*np.zeros((2, n), np.int64)), counts=np.zeros(N_COUNTS, np.int64),
+            seats=(np.zeros(n, np.int64), np.zeros(n, np.int64)),
+            counts=np.zeros(N_COUNTS, np.int64),
         )  # fmt: skip
         self.state.particles.weight[0] = 1.0
         self.state.groups.node[:], self.state.groups.n[:] = node, (A, len(node))
@@ -467,7 +461,7 @@ class _Chain:
         total = _log_factorials(aux[0]) + _log_factorials(above + own) - _log_factorials(above)
         total += _log_factorials(aux[0] + aux[1:]) - (len(aux) - 1) * _log_factorials(aux[0])
         if gamma < np.inf:
-            total = _log_factorials(self.state.seats.size)
+            total = _log_factorials(self.state.seats[1])
             total += _log_factorials(self.state.particles.n_aux[0])
             total += len(tables) * math.log(gamma) + gammaln(gamma) - gammaln(gamma + T)
         total += T * math.log(alpha) - self.times @ np.log(alpha + self.n_parents)

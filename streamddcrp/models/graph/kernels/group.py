@@ -354,21 +354,12 @@ def _follow(config, state, g, after, K):
 
 
 @uncounted
-def _leave(state, b, k):
-    """Let a row leave its table, which had cluster ``k``."""
-    table, size = state.seats.table, state.seats.size
-    size[table[b]] -= 1
-    if size[table[b]] == 0:
-        state.particles.n_aux[0, k] -= 1
-
-
-@uncounted
 def _join(state, group, b, k, mine, opens, u):
     """Let a row with cluster ``k`` join the table of one of ``mine`` rows, or open one.
 
     In proportion to 1 each, and ``opens``: docs/math/graphs.md (8a). ``u``: a uniform number.
     """
-    table, size, labels = state.seats.table, state.seats.size, state.clusters.labels
+    (table, size), labels = state.seats, state.clusters.labels
     left, at = int(u * (mine + opens)) if mine > 0 else 0, 0
     if left < mine:
         while group[at] != group[b] or labels[at] != k or left > 0:
@@ -413,7 +404,9 @@ def sweep_rows(config, state, X, group, n):
             size[old] -= 1
             labels[b] = -1
             if config.gamma < np.inf:
-                _leave(state, b, old)
+                tables, at_table = state.seats
+                at_table[tables[b]] -= 1
+                particles.n_aux[0, old] -= at_table[tables[b]] == 0
             families.add_stats(family, hyper, x, -1.0, stats[old])
             if size[old] > 0:
                 families.posterior(family, hyper, stats[old], post[old])
@@ -446,9 +439,9 @@ def sweep_rows(config, state, X, group, n):
             stats[new] = 0.0
             entries[new] = new
         if config.gamma < np.inf:
-            old_ones = mine[new] if new < K and size[new] > 0 else 0
+            share, others = tie * particles.n_aux[0, new], mine[new] if new < K else 0
             u = uniform(config.seed, n + b, 0, choices.WHICH_EMPTY, 1)
-            _join(state, group, b, new, old_ones, tie * particles.n_aux[0, new], u)
+            _join(state, group, b, new, others, share, u)
         labels[b] = new
         cells.add_to(own, 0, g, new, 1)
         if after >= 0:
