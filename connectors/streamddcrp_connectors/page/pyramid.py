@@ -11,9 +11,6 @@ import numpy as np
 
 from streamddcrp.typing import FloatArray
 
-__all__ = ["ALARMS", "BEGIN", "END", "HELD", "LABEL", "N_OWN", "SCORE", "THRESHOLD", "Pyramid",
-           "View"]  # fmt: skip
-
 BEGIN, END = 0, 1  # times of the first and the last row
 LABEL, HELD = 2, 3  # the most frequent label (-1: none yet), and its rows
 SCORE = 4  # the highest

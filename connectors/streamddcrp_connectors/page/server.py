@@ -14,7 +14,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from streamddcrp.validation import VERDICTS
 from streamddcrp_connectors.page.access import Access
-from streamddcrp_connectors.page.hub import Browser, Frame, Hub
+from streamddcrp_connectors.page.hub import Browser, Hub
 from streamddcrp_connectors.page.pyramid import ALARMS, BEGIN, END, LABEL, N_OWN, SCORE, THRESHOLD
 from streamddcrp_connectors.run.silences import stamp
 
@@ -114,7 +114,7 @@ class _Socket(_Guarded, WebSocketHandler):
         self.browser = Browser(self)
         self.hub.join(self.browser)
 
-    def send(self, frame: Frame) -> None:
+    def send(self, frame: bytes | str) -> None:
         try:
             sent = asyncio.ensure_future(self.write_message(frame, binary=isinstance(frame, bytes)))
         except WebSocketClosedError:

@@ -5,6 +5,7 @@ import hashlib
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -194,36 +195,18 @@ def page_of_stories(
         unit=_unit(labelled),
         width=WIDTH,
         height=HEIGHT,
-        stories=[
-            _story(labelled, story, at[labels == story.label])
-            | {"drawn": f'id="layer-{story.label}"' in svg}
-            for story in shown
-        ],
-        themes=[
-            {
-                "size": f"{theme.size:,}",
-                "words": theme.words,
-                "n": len(own),
-                "stories": [story for story in own if story in shown][:N_OF_THEME],
-            }
-            for theme, own in themes[:N_THEMES]
-        ],
+        stories=shown,
+        drawn=lambda story: f'id="layer-{story.label}"' in svg,
+        bars=lambda story: _busy(at[labels == story.label]),
+        day=partial(day_of, labelled),
+        rate=partial(_rate, labelled),
+        text=partial(_text, labelled),
+        themes=themes[:N_THEMES],
+        n_of_theme=N_OF_THEME,
         events=_events(labelled, stories, parts, at, labels),
-        moments=[
-            {"at": day_of(labelled, i), "score": f"{surprise[i]:.0f}", "text": _text(labelled, i)}
-            for i in _largest(surprise)
-        ],
+        surprise=surprise,
+        moments=_largest(surprise),
     )
-
-
-def _story(labelled: LabelledTexts, story: Story, at: FloatArray) -> dict[str, Any]:
-    return {
-        "label": story.label, "size": f"{story.size:,}", "words": story.words,
-        "copies": f"{story.copies:,} copies" if story.copies else "",
-        "first": day_of(labelled, story.first), "last": day_of(labelled, story.last),
-        "rate": _rate(labelled, story), "bars": _busy(at),
-        "texts": [_text(labelled, i) for i in story.examples],
-    }  # fmt: skip
 
 
 def _events(
@@ -232,8 +215,11 @@ def _events(
     parts: list[Story],
     at: FloatArray,
     labels: IntArray,
-) -> list[dict[str, Any]]:
-    """Describe the events of the largest stories, in order; places ``at`` and labels are (N,)."""
+) -> list[tuple[int, str, Story, str]]:
+    """Return the events of the largest stories, in order: text, what, story, more about it.
+
+    Places ``at`` and labels are (N,).
+    """
     n = len(labelled.labels)
     found, closed = [], set()
     for event in labelled.events:
@@ -260,11 +246,7 @@ def _events(
                 said = f" ({link} {other.words})" if other is not story else ""
                 found.append((event.index, what, story, said))
     largest = sorted(found, key=lambda event: -event[2].size)[:N_EVENTS]
-    return [
-        {"at": day_of(labelled, i), "what": what, "size": f"{story.size:,}", "words": story.words,
-         "other": other}
-        for i, what, story, other in sorted(largest, key=lambda event: event[0])
-    ]  # fmt: skip
+    return sorted(largest, key=lambda event: event[0])
 
 
 def _largest(surprise: FloatArray) -> list[int]:

@@ -20,7 +20,7 @@ from streamddcrp_connectors.options import INTERRUPTED, REFUSED, in_json, say
 from streamddcrp_connectors.request import Look, Request
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.columns import Columns, Reading
-from streamddcrp_connectors.run.config import DEFAULT, find_recipe, read_season
+from streamddcrp_connectors.run.config import DEFAULT, find_recipe, number_or_text, read_season
 from streamddcrp_connectors.run.gather import Stopped
 from streamddcrp_connectors.run.job import describe, find_cursor
 from streamddcrp_connectors.run.loop import STORE_NAME, Summary, Watcher, numbered, open_store, run
@@ -110,7 +110,7 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     options: dict[str, Any] = {}
     default = DEFAULT if request.text is None else "text"
     if request.epoch is not None:  # only one model has epochs
-        default, options["epoch"] = "temporal-dpm", _number(request.epoch)
+        default, options["epoch"] = "temporal-dpm", number_or_text(request.epoch)
     if request.season is not None:
         options["season"] = read_season(request.season)
     recipe = find_recipe(request.model, options, default)
@@ -213,13 +213,6 @@ def _rule(request: Request, key: str | None) -> AlarmRule:
     return AlarmRule(
         request.alarm_rate, request.alarm_per, request.alarm_group, request.silences, key or "key"
     )
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 class _Json(logging.Formatter):

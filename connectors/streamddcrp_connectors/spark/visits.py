@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamddcrp.cached import Cached
-from streamddcrp.checkpoint.codec import Upgrade, decode_state, encode_state
+from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.records import refuse_if
@@ -25,15 +25,10 @@ from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, r
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
 
-__all__ = ["KEY", "NUMBER", "OUTPUT", "Job", "State", "pack"]
-
 NUMBER = "__number__"  # column of packed rows that orders a key's rows
 KEY, OUTPUT = "key", "output"  # columns of the outputs
 _STATE, _VERSION = "keyed-state", 1
 Number = int | float
-
-
-UPGRADES: dict[int, Upgrade] = {}  # ``UPGRADES[v]``: from version v to v + 1
 
 
 def pack(batch: Any, numbers: Any, key: str) -> Any:
@@ -78,8 +73,8 @@ class State:
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "State":
-        """Restore from `to_bytes` of this version or, by `UPGRADES`, an earlier one."""
-        arrays, meta = decode_state(blob, _STATE, UPGRADES)
+        """Restore from `to_bytes`."""
+        arrays, meta = decode_state(blob, _STATE)
         try:
             known = ("last", "seen", "timer")
             refuse_unless_plain(meta, numbers=known, none=known)

@@ -370,11 +370,13 @@ def step_rows(
     -------
     int : the first row not yet learned
     """
-    made = counts[layout.N_EVENTS] + scratch.noted[NOTES]
+    made, noted = counts[layout.N_EVENTS], scratch.noted[NOTES]
     for b in range(start, X.shape[0]):
         if counts[layout.N_TABLES] + 4 > table.ids.shape[0]:  # one on arrival, three by moves
             return b
-        if b - start >= PIECE and counts[layout.N_EVENTS] + scratch.noted[NOTES] > made:
+        if b - start >= PIECE and scratch.noted[NOTES] > noted:
+            return b
+        if counts[layout.N_EVENTS] - made > len(events.kind) // 2:  # the next block needs the rest
             return b
         if _was_asked(counts, scratch, X[b], t[b]):
             log_total = scratch.asked[LOG_TOTAL]
