@@ -112,7 +112,7 @@ def test_epochs_by_count_need_no_times(invoke, numbers, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--model", "seqddcrp", "--epoch", "1d"], "for seqddcrp: unknown option 'epoch'"),
+        (["--model", "seqddcrp", "--epoch", "1d"], "has no epochs"),
         (["--model", "temporal-dpm", "--epoch", "soon"], "epoch must be"),
         (["--model", "temporal-dpm", "--text", "x", "--features", "x"], "exclude"),
         (["--model", "temporal-dpm", "--text", "y"], "no column 'y'"),

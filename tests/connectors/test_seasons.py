@@ -72,7 +72,7 @@ def test_a_restart_goes_on_with_the_season(data, tmp_path):
     [
         (["--season", "fortnight", "--time", "when"], "period must be 'auto'"),
         (["--season", "day", "--features", "flow"], "every row needs a time"),
-        (["--season", "day", "--time", "when", "--model", "graph-crp"], "unknown option 'season'"),
+        (["--season", "day", "--time", "when", "--model", "graph-crp"], "graph-crp has no seasons"),
     ],
 )
 def test_what_is_refused(data, arguments, message):

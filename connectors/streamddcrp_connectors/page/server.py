@@ -236,22 +236,17 @@ def _table(buckets: Any, streams: "Streams", *, single: bool) -> Any:
         stamps = np.rint(1e3 * cells).astype("datetime64[us]")
         return pa.array(stamps).cast(pa.timestamp("us", zone))
 
+    labels, alarms = (pa.array(buckets[:, at].astype(np.int64)) for at in (LABEL, ALARMS))
     columns = [("time", times(buckets[:, BEGIN]))]
-    if not single:
-        columns.append(("end", times(buckets[:, END])))
-    columns.append(("label", pa.array(buckets[:, LABEL].astype(np.int64))))
-    for name, place in (("score", SCORE), ("threshold", THRESHOLD)):
-        columns.append((name, pa.array(buckets[:, place], from_pandas=True)))
-    columns.append(("alarms", pa.array(buckets[:, ALARMS].astype(np.int64))))
+    columns += [] if single else [("end", times(buckets[:, END]))]
+    columns += [("label", labels), ("score", buckets[:, SCORE]),
+                ("threshold", buckets[:, THRESHOLD]), ("alarms", alarms)]  # fmt: skip
     D = len(job.columns)
     for d, name in enumerate(job.columns):
-        for k, what in enumerate(("least ", "most ", "mean ")):
-            cells = pa.array(buckets[:, N_OWN + k * D + d], from_pandas=True)
-            if not single:
-                columns.append((what + name, cells))
-            elif k == 0:
-                columns.append((name, cells))
-    return pa.Table.from_arrays([cells for _, cells in columns], [name for name, _ in columns])
+        for k, what in enumerate(("",) if single else ("least ", "most ", "mean ")):
+            columns.append((what + name, buckets[:, N_OWN + k * D + d]))
+    cells = [pa.array(column, from_pandas=True) for _, column in columns]
+    return pa.Table.from_arrays(cells, [name for name, _ in columns])
 
 
 def application(access: Access, hub: Hub) -> Application:

@@ -18,7 +18,7 @@ from streamddcrp.plots.timeline import N_COLOURS, render
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.results import LabelledTexts
 from streamddcrp_connectors.report.stories import N_STORIES, Story, day_of, facts_of, survivors
-from streamddcrp_connectors.report.words import described, number, templates
+from streamddcrp_connectors.report.words import described, filled, number, templates
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _HEX = re.compile(r"#[0-9a-f]{6}", re.IGNORECASE)
@@ -39,13 +39,9 @@ def page_of(template: str, **values: Any) -> str:
     The page's policy allows only its own script, so no request leaves the machine, whatever the
     data contain.
     """
-    environment = templates()
-    script = environment.loader.get_source(environment, "page.js")[0]
+    script = templates().loader.get_source(templates(), "page.js")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page: str = environment.get_template(template).render(
-        script=script, digest=digest, colours=COLOURS, dark=DARK, **values
-    )
-    return page
+    return filled(template, script=script, digest=digest, colours=COLOURS, dark=DARK, **values)
 
 
 def picture_of(svg: bytes, described: str, links: Mapping[str, tuple[str, str]]) -> str:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from streamddcrp.plots.figures import matplotlib, rendered
 from streamddcrp.plots.stream import plot_stories
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.results import LabelledTexts
+from streamddcrp_connectors.report.words import filled
 
 N_STORIES = 40  # described individually
 N_DRAWN = 30
@@ -185,13 +187,8 @@ def _times(labelled: LabelledTexts) -> FloatArray:
 
 def lines_of(labelled: LabelledTexts, stories: list[Story]) -> str:
     """Describe the stories in lines of text."""
-    lines = [facts_of(labelled, stories), ""]
-    lines += [
-        f"{story.size:7,}  {' - '.join(day_of(labelled, i) for i in (story.first, story.last))}  "
-        f"{story.words}"
-        for story in stories[:N_STORIES]
-    ]
-    return "\n".join(lines) + "\n"
+    facts, day = facts_of(labelled, stories), partial(day_of, labelled)
+    return filled("stories.txt", facts=facts, stories=stories[:N_STORIES], day=day)
 
 
 def facts_of(labelled: LabelledTexts, stories: list[Story]) -> str:

@@ -38,6 +38,12 @@ def templates() -> Any:
     )
 
 
+def filled(template: str, **values: Any) -> str:
+    """Fill a template of this package."""
+    text: str = templates().get_template(template).render(values)
+    return text
+
+
 def described(findings: Findings, n_regimes: int, n_stays: int) -> dict[str, Any]:
     """Return what both the words and the page say, and the functions that write it."""
     series, clock = findings.series, findings.series.clock
@@ -55,8 +61,8 @@ def in_words(findings: Findings) -> str:
     series, shared = findings.series, described(findings, N_REGIMES, N_STAYS)
     columns = telling_features(findings, N_FEATURES)
     back = [regime for regime in findings.regimes if regime.n_returns]
-    text: str = templates().get_template("regimes.txt").render(
-        shared,
+    return filled(
+        "regimes.txt", **shared,
         many=many, values=_values, hold=HOLD, n_regimes=N_REGIMES, n_returns=N_RETURNS,
         columns=columns,
         width=min(max((len(series.features[d]) for d in columns), default=0), ALIGNED),
@@ -66,7 +72,6 @@ def in_words(findings: Findings) -> str:
                 (lanes_of_causes(series.causes) if series.causes else ())],
         back=sorted(back, key=lambda regime: (-regime.n_returns, regime.first)),
     )  # fmt: skip
-    return text
 
 
 def number(value: float) -> str:

@@ -14,7 +14,7 @@ travel as data, in order, and the caller of the source decides to stop or to set
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -272,7 +272,8 @@ def canonical(
             array = _typed_numbers(held := raw.column(name), name)
             rule = NUMBER_RULE.format(missing="empty")
         arrays.append(array)
-        for row in _lost(held, array):
+        lost = pc.and_(held.is_valid(), array.is_null()) if array.null_count else pa.array([False])
+        for row in np.flatnonzero(lost.to_numpy(zero_copy_only=False)).tolist():
             cell = held[row].as_py()
             reason = f"column {name!r} {rule}, got {cell!r}{way_out(cell)}"
             refused.setdefault(row, Refusal(reason, values(row)))
@@ -329,8 +330,12 @@ def assemble(
     names = list(columns.names)
     made = list(arrays)
     if refused:
+        cells: list[dict[str, str] | None] = [None] * len(made[0])
+        for row, (reason, held) in refused.items():
+            text = reason.encode(errors="backslashreplace").decode()  # no lone surrogates in Arrow
+            cells[row] = {"reason": text, "values": json.dumps(held)}
         names.append(REFUSED)
-        made.append(_refusals(refused, len(made[0])))
+        made.append(pa.array(cells, _REFUSED_TYPE))
     return pa.record_batch(made, names=names)
 
 
@@ -372,25 +377,6 @@ def plain(cell: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return str(value)
-
-
-def _refusals(refused: Mapping[int, Refusal], n_rows: int) -> Any:
-    cells: list[dict[str, str] | None] = [None] * n_rows
-    for row, (reason, values) in refused.items():
-        text = reason.encode(errors="backslashreplace").decode()  # no lone surrogates in Arrow
-        cells[row] = {"reason": text, "values": json.dumps(values)}
-    return pa.array(cells, _REFUSED_TYPE)
-
-
-def _lost(held: Any, array: Any) -> list[int]:
-    """Rows that held something which the conversion made null."""
-    if array.null_count == 0:
-        return []
-    lost: list[int] = np.flatnonzero(
-        held.is_valid().to_numpy(zero_copy_only=False)
-        & array.is_null().to_numpy(zero_copy_only=False)
-    ).tolist()
-    return lost
 
 
 def _stamps(held: Any, name: str, kind: TimeKind | None, wanted: Wanted) -> tuple[Any, TimeKind]:

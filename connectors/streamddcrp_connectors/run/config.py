@@ -39,6 +39,10 @@ def find_recipe(
     model_class = find(MODELS, name)
     recipe_for(model_class, options, model_class.from_bytes, f"{where} (for {name})")
     where = f"the options for {name}"
+    for option, other in (("epoch", "temporal-dpm"), ("season", DEFAULT)):
+        if option in (more or {}) and option not in inspect.signature(model_class).parameters:
+            message = f"--{option}: {name} has no {option}s; leave it out, or say --model {other}"
+            raise ConfigError(message)
     return recipe_for(model_class, {**options, **(more or {})}, model_class.from_bytes, where)
 
 

@@ -178,25 +178,15 @@ class Names:
         try:
             self._read_at = path.stat().st_mtime_ns
             kept = json.loads(path.read_text(encoding="utf-8"))
-            self._names, self._acknowledged = {}, {}
-            for key, names in kept["names"].items():
-                self._names[key] = {int(label): str(name) for label, name in names.items()}
-            self._verdicts = {
-                str(key): {
-                    int(label): choice("verdict", one, VERDICTS) for label, one in of.items()
-                }
-                for key, of in kept.get("verdicts", {}).items()
-            }
-            for key, t in kept["acknowledged"].items():
-                self._acknowledged[key] = float(t)
-            self.history = [
-                {
-                    "at": float(done["at"]),
-                    "keys": [*map(str, done["keys"])],
-                    **{name: str(done[name]) for name in ("did", "by", "what")},
-                }
-                for done in kept.get("history", [])
-            ]
+            self._names, self._verdicts = (
+                {key: {int(label): str(text) for label, text in of.items()}
+                 for key, of in kept.get(what, {}).items()}
+                for what in ("names", "verdicts")
+            )  # fmt: skip
+            for verdict in (one for of in self._verdicts.values() for one in of.values()):
+                choice("verdict", verdict, VERDICTS)
+            self._acknowledged = {key: float(t) for key, t in kept["acknowledged"].items()}
+            self.history = [done | {"at": float(done["at"])} for done in kept.get("history", [])]
             self._keep([{**table} for table in kept.get("silences", [])])
         except (OSError, ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
             message = f"{path} does not hold names of regimes: {error}; restore or remove it"

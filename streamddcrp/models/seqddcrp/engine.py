@@ -242,9 +242,9 @@ def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray
     state.rows.clock[:w] = clock[len(clock) - w :]
     first, room = n_seen - n_rows, len(events.kind)
     i = np.arange(max(n_events, made - room), made) % room
-    noticed = t[np.minimum(np.searchsorted(times, events.t[i]), len(t) - 1)]
+    noticed = t[times[:-1].searchsorted(events.t[i])]
     at = events.arrival[i] - first
-    events.begun[i] = begun = np.where(at >= 0, clock[np.maximum(at, 0)], noticed)
+    events.begun[i] = begun = np.where(at >= 0, clock.take(at, mode="clip"), noticed)
     events.t[i] = np.where(events.kind[i] < len(KINDS), noticed, begun)
     events.earliest[i] = events.latest[i] = np.nan
     spans = state.scratch.spans

@@ -96,7 +96,7 @@ class StreamState:
         X, more = (rows, np.zeros(len(rows))) if self.vocabulary is None else self._encode(rows)
         if self.has_copies:
             kept = self.boilerplate.strip(X)
-            new, surprise = self.copies.note(kept)
+            new, surprise = self.copies.note(kept, self.number)
             if not new.all():
                 X, kept, more = X[new], kept[new], more[new]
             self._note(X, kept)
@@ -135,7 +135,7 @@ class StreamState:
         whole, done = np.zeros((len(new), contract.N_OUTPUTS)), np.cumsum(new)
         whole[new] = out
         for i in np.flatnonzero(~new).tolist():
-            at = self.copies.open[i - len(new)]
+            at = self.copies.of[self.number][i - len(new)]
             whole[i] = self._follow(at, surprise[i], live[done[i]])
         return whole
 
@@ -318,7 +318,7 @@ class StreamState:
         X, more = self._encode([row], learn=False) if texts else (row[None], np.zeros(1))
         if self.has_copies:
             X = self.boilerplate.strip(X)
-            at, surprise = self.copies.find(X)
+            at, surprise = self.copies.find(X, self.number)
             if at >= 0:
                 q, ids = self.copies.q[at], self.ids(self.n_components)
                 some = np.flatnonzero(q)
@@ -347,9 +347,9 @@ class StreamState:
     @property
     def n_rows(self) -> int:
         """The number of rows learned."""
-        of, engine = self.copies, self.engine
-        closed = sum(len(of.of.get(e, q)) for e, q in enumerate(engine.resp, engine.first))
-        return self.n_left + closed + (len(of.open) or engine.n_open)
+        of, engine = self.copies.of, self.engine
+        closed = sum(len(of.get(e, q)) for e, q in enumerate(engine.resp, engine.first))
+        return self.n_left + closed + (len(of.get(self.number, ())) or engine.n_open)
 
     def latest(self) -> tuple[IntArray, Summary]:
         """Return the ids and descriptions of all components, including the open epoch's."""
@@ -374,18 +374,14 @@ class StreamState:
         for epoch, part in enumerate(parts, engine.first):
             if any(map(len, part)):
                 labels = np.concatenate([ids[q.argmax(axis=1)] for q in part])
-                labels = self.copies.labels_of(epoch if epoch < self.number else None, labels)
+                labels = self.copies.labels_of(epoch, labels)
                 out.append(FinalLabels(epoch, row, labels))
                 row += len(labels)
         return out
 
     def copies_of(self, ids: IntArray) -> IntArray:
         """Return the number of copies of live components."""
-        parts = [
-            (part.epoch if part.epoch < self.number else None, part.labels)
-            for part in self.window_labels()
-        ]
-        counts = self.copies.count(parts)
+        counts = self.copies.count((part.epoch, part.labels) for part in self.window_labels())
         return np.array([counts.get(i, 0) for i in ids.tolist()], np.int64)
 
     # -- checkpoints -----------------------------------------------------------------------------
@@ -405,7 +401,7 @@ class StreamState:
         arrays |= {f"tracks.{name}": column for name, column in columns.items()}
         arrays |= {f"tracks.values.{name}": column for name, column in values.items()}
         if self.has_copies:
-            arrays |= self.boilerplate.state() | self.copies.arrays(self.number)
+            arrays |= self.boilerplate.state() | self.copies.arrays()
         return arrays, meta | {
             "words": None if self.vocabulary is None else self.vocabulary.words,
             "numbers": {name: getattr(self, name) for name in _NUMBERS},
@@ -431,7 +427,7 @@ class StreamState:
             sizes = {engine.first + e: len(q) for e, q in enumerate(engine.resp)}
             sizes |= {self.number: engine.n_open}
             self.copies = Copies.restored(arrays, sizes, self.number)
-            self.copies.restore_words(engine.emission.joined(engine.arrived))
+            self.copies.restore_words(engine.emission.joined(engine.arrived), self.number)
             self.copies.q.extend(q for part in engine.seated for q in part)
         for name, key in _PAIRS.items():
             pairs = (arrays[f"{name}.{part}"].tolist() for part in (key, "value"))
