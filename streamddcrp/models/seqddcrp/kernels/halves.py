@@ -16,15 +16,15 @@ from streamddcrp.likelihoods.kernels.families import (
     log_predictive,
     posterior,
 )
-from streamddcrp.models.seqddcrp.kernels.layout import N_KEPT, N_ROWS, N_SEEN, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.layout import N_AGED, N_KEPT, N_ROWS, N_SEEN, N_TABLES
 from streamddcrp.models.seqddcrp.kernels.shadow import posteriors_of_halves
 from streamddcrp.models.seqddcrp.kernels.states import regimes_last
 from streamddcrp.numerics import add, copy_row, log_add_exp, scale, sum_first
 
-PAST = 512  # evicted rows that are kept, while there is only one table
+PAST = 512  # evicted rows that are kept while there is only one table, and as long after it
 NEEDED = 5.0  # nats by which halves must lead
 APART = 0.9  # mean probability of the likelier half above which they share few rows
-FIRST, FACTOR = 256.0, 1.5  # rows at which an only table gets halves, and factor between attempts
+FIRST, FACTOR = 128.0, 1.5  # rows at which an only table gets halves, and factor between attempts
 ENOUGH = 16.0  # expected rows required for halves; also in either one for a split
 SETTLED = 20.0  # expected rows from which a table counts
 SLIGHT = 0.02  # probability of a row at a table above which it counts there
@@ -75,29 +75,38 @@ def _add(config, table, m, x, weight, share):
 
 @uncounted
 def keep_past(config, rows, table, counts, sums, scratch, n):
-    """Keep the ``n`` rows just frozen if there is only one table, so that more of it is known."""
-    if not come_in_no_order(config, table, counts, sums, True) or come_in_no_order(
-        config, table, counts, sums, False
-    ):
+    """Keep the ``n`` rows just frozen while there is one table; later drop as many old ones."""
+    if come_in_no_order(config, table, counts, sums, False):
+        counts[N_AGED] += n
+    elif come_in_no_order(config, table, counts, sums, True):
+        counts[N_AGED] = 0
+        for r in range(n):
+            if table.stats[scratch.home[r], 0] >= SETTLED:
+                copy_row(rows.past[counts[N_KEPT] % PAST], rows.x[r])
+                counts[N_KEPT] += 1
+    else:
         counts[N_KEPT] = 0
-        return
-    for r in range(n):
-        if table.stats[scratch.home[r], 0] >= SETTLED:
-            copy_row(rows.past[counts[N_KEPT] % PAST], rows.x[r])
-            counts[N_KEPT] += 1
 
 
 @uncounted
-def _collect(rows, counts, scratch, m, first, past):
+def _n_past(counts):
+    """Return how many rows are kept beyond the window."""
+    return max(min(counts[N_KEPT], PAST) - counts[N_AGED], 0)
+
+
+@uncounted
+def _collect(config, rows, table, counts, scratch, m, first, past):
     """Collect the rows of column ``m`` from ``first`` on, oldest first; return how many.
 
-    ``past``: also those that are kept.
+    ``past``: how many of those that are kept, too.
     """
-    n, kept = 0, min(counts[N_KEPT], PAST) if past else 0
-    for i in range(kept):
-        copy_row(scratch.mine[n], rows.past[(counts[N_KEPT] - kept + i) % PAST])
-        scratch.there[n] = 1.0
-        n += 1
+    n = 0
+    for i in range(counts[N_KEPT] - past, counts[N_KEPT]):
+        z = _membership(config, table, counts, m, rows.past[i % PAST])
+        if z > SLIGHT:
+            copy_row(scratch.mine[n], rows.past[i % PAST])
+            scratch.there[n] = z
+            n += 1
     for r in range(first, counts[N_ROWS]):
         if rows.probs[m, r] > SLIGHT:
             copy_row(scratch.mine[n], rows.x[r])
@@ -107,8 +116,19 @@ def _collect(rows, counts, scratch, m, first, past):
 
 
 @uncounted
+def _membership(config, table, counts, m, x):
+    """Return the probability of column ``m`` for a kept row, by the tables as they are now."""
+    family, hyper, total = config.family, config.hyper, 0.0
+    mine = log_predictive(family, hyper, table.post[m], x) + math.log(table.stats[m, 0] + 0.5)
+    for k in range(counts[N_TABLES]):
+        other = log_predictive(family, hyper, table.post[k], x) + math.log(table.stats[k, 0] + 0.5)
+        total += math.exp(min(other - mine, 300.0))
+    return 1.0 / total
+
+
+@uncounted
 def _seed(config, table, counts, scratch, m, stop, turn):
-    """Seed each half of column ``m`` with one row: any one, and the least similar one."""
+    """Seed each half of column ``m`` with one row: any one, and the least similar or another."""
     family, hyper, x, z = config.family, config.hyper, scratch.mine, scratch.there
     n, one = 0, 0
     for i in range(stop):
@@ -122,10 +142,12 @@ def _seed(config, table, counts, scratch, m, stop, turn):
     scratch.stats[:] = 0.0
     add_stats(family, hyper, x[one], ENOUGH, scratch.stats)
     posterior(family, hyper, scratch.stats, scratch.post)
-    least, other = math.inf, one
+    least, other, far = math.inf, one, (one + (turn + 1) * STRIDE) % stop
     for i in range(stop):
         if z[i] > 0.5:
             score = log_predictive(family, hyper, scratch.post, x[i])
+            if turn % 2 == 1:
+                score = float(abs(i - far))
             if score < least:
                 least, other = score, i
     table.left[m], table.right[m] = 0.0, 0.0
@@ -135,17 +157,22 @@ def _seed(config, table, counts, scratch, m, stop, turn):
 
 @uncounted
 def _improve(config, table, scratch, m, stop, hard):
-    """Divide the first rows of column ``m`` again by its halves; return the log likelihood."""
-    odds, fit = posteriors_of_halves(config, table, scratch, m), 0.0
+    """Divide the first rows of column ``m`` again by its halves.
+
+    Returns the log likelihood, and whether the halves share few of these rows.
+    """
+    odds, fit, n, apart = posteriors_of_halves(config, table, scratch, m), 0.0, 0.0, 0.0
     whole = math.log1p(math.exp(odds))
     table.left[m], table.right[m] = 0.0, 0.0
     for i in range(stop):
         log_p, share = _share(config, scratch, scratch.mine[i], odds, whole)
+        n += scratch.there[i]
+        apart += scratch.there[i] * max(share, 1.0 - share)
         if hard:
             share = 1.0 if share > 0.5 else 0.0
         fit += scratch.there[i] * log_p
         _add(config, table, m, scratch.mine[i], scratch.there[i], share)
-    return fit
+    return fit, apart > APART * n
 
 
 @uncounted
@@ -179,13 +206,13 @@ def are_apart(atoms, m, known):
 
 @uncounted
 def _older(scratch, n):
-    """Return how many of ``n`` collected rows are their older half; all if these are few."""
+    """Return how many of ``n`` collected rows are their older third; all if these are few."""
     total, so_far = sum_first(scratch.there, n), 0.0
     if total < 2.0 * MANY:
         return n
     for i in range(n):
         so_far += scratch.there[i]
-        if so_far >= total / 2.0:
+        if so_far >= total / 3.0:
             return i + 1
     return n
 
@@ -194,27 +221,27 @@ def _older(scratch, n):
 def find_halves(config, rows, table, counts, scratch, m, known):
     """Find a likelier division of column ``m`` than its halves; return whether there is one.
 
-    It is the likeliest of several, by EM: of the window's rows, or, if it is the only column, of
-    the older half of these and the rows that are kept. O((W + R) P).
+    It is the likeliest of several, by EM: of the window's rows or, while rows are kept beyond it,
+    of the older third of all. Halves of the only column must share few rows. O((W + R) P).
     """
-    n, best, found = _collect(rows, counts, scratch, m, 0, not known), -math.inf, False
-    enough, taken = 0.0, scratch.taken
-    for i in range(n):
+    past, best, found = _n_past(counts), -math.inf, False
+    n = _collect(config, rows, table, counts, scratch, m, 0, past)
+    stop, enough, taken = _older(scratch, n) if past else n, 0.0, scratch.taken
+    for i in range(stop):
         enough += scratch.there[i] if scratch.there[i] > 0.5 else 0.0
     if enough < ENOUGH:
         return False
-    stop = n if known else _older(scratch, n)
     copy_row(taken[2], table.left[m])
     copy_row(taken[3], table.right[m])
     if table.left[m, 0] > 0.0:
         for _ in range(AGAIN):
-            best = _improve(config, table, scratch, m, stop, False) + MARGIN
-    for turn in range(TRIES):
-        fit = 0.0
+            best = _improve(config, table, scratch, m, stop, False)[0] + MARGIN
+    for turn in range(TRIES if known else 2 * TRIES):
+        fit, apart = 0.0, False
         _seed(config, table, counts, scratch, m, stop, turn)
         for n_round in range(ROUNDS):
-            fit = _improve(config, table, scratch, m, stop, n_round < HARD)
-        if fit > best:
+            fit, apart = _improve(config, table, scratch, m, stop, n_round < HARD)
+        if fit > best and (apart or known):
             best, found = fit, True
             copy_row(taken[0], table.left[m])
             copy_row(taken[1], table.right[m])
@@ -224,15 +251,16 @@ def find_halves(config, rows, table, counts, scratch, m, known):
 
 
 @uncounted
-def start_halves(config, rows, atoms, table, counts, scratch, m, known):
-    """Give column ``m`` the halves found; those of the only column predict its newer rows.
+def start_halves(config, rows, atoms, table, counts, scratch, m):
+    """Give column ``m`` the halves found; if rows are kept, they predict the newer ones.
 
     Returns whether they are worth keeping.
     """
     copy_row(table.left[m], scratch.taken[0])
     copy_row(table.right[m], scratch.taken[1])
-    n = _collect(rows, counts, scratch, m, 0, not known)
-    stop = n if known else _older(scratch, n)
+    past = _n_past(counts)
+    n = _collect(config, rows, table, counts, scratch, m, 0, past)
+    stop = _older(scratch, n) if past else n
     if stop == n:
         return True
     _predict(config, atoms, table, scratch, m, stop, n)
@@ -265,7 +293,7 @@ def follow_halves(config, rows, atoms, table, counts, scratch, m, first):
 
     Returns whether they are worth keeping.
     """
-    n = _collect(rows, counts, scratch, m, first, False)
+    n = _collect(config, rows, table, counts, scratch, m, first, 0)
     _predict(config, atoms, table, scratch, m, 0, n)
     size, most = table.left[m, 0] + table.right[m, 0], KEPT * config.memory
     if size > most:
