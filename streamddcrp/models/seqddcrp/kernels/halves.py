@@ -16,12 +16,12 @@ from streamddcrp.likelihoods.kernels.families import (
     log_predictive,
     posterior,
 )
-from streamddcrp.models.seqddcrp.kernels.layout import N_AGED, N_KEPT, N_ROWS, N_SEEN, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.layout import N_KEPT, N_ROWS, N_SEEN, N_TABLES
 from streamddcrp.models.seqddcrp.kernels.shadow import posteriors_of_halves
 from streamddcrp.models.seqddcrp.kernels.states import regimes_last
 from streamddcrp.numerics import add, copy_row, log_add_exp, scale, sum_first
 
-PAST = 512  # evicted rows that are kept while there is only one table, and as long after it
+PAST = 512  # evicted rows that are kept, while there is only one table
 NEEDED = 5.0  # nats by which halves must lead
 APART = 0.9  # mean probability of the likelier half above which they share few rows
 FIRST, FACTOR = 128.0, 1.5  # rows at which an only table gets halves, and factor between attempts
@@ -75,55 +75,35 @@ def _add(config, table, m, x, weight, share):
 
 @uncounted
 def keep_past(config, rows, table, counts, sums, scratch, n):
-    """Keep the ``n`` rows just frozen while there is one table; later drop as many old ones."""
-    if come_in_no_order(config, table, counts, sums, False):
-        counts[N_AGED] += n
-    elif come_in_no_order(config, table, counts, sums, True):
-        counts[N_AGED] = 0
-        for r in range(n):
-            if table.stats[scratch.home[r], 0] >= SETTLED:
-                copy_row(rows.past[counts[N_KEPT] % PAST], rows.x[r])
-                counts[N_KEPT] += 1
-    else:
+    """Keep the ``n`` rows just frozen if there is only one table, so that more of it is known."""
+    if not come_in_no_order(config, table, counts, sums, True) or come_in_no_order(
+        config, table, counts, sums, False
+    ):
         counts[N_KEPT] = 0
+        return
+    for r in range(n):
+        if table.stats[scratch.home[r], 0] >= SETTLED:
+            copy_row(rows.past[counts[N_KEPT] % PAST], rows.x[r])
+            counts[N_KEPT] += 1
 
 
 @uncounted
-def _n_past(counts):
-    """Return how many rows are kept beyond the window."""
-    return max(min(counts[N_KEPT], PAST) - counts[N_AGED], 0)
-
-
-@uncounted
-def _collect(config, rows, table, counts, scratch, m, first, past):
+def _collect(rows, counts, scratch, m, first, past):
     """Collect the rows of column ``m`` from ``first`` on, oldest first; return how many.
 
-    ``past``: how many of those that are kept, too.
+    ``past``: also those that are kept.
     """
-    n = 0
-    for i in range(counts[N_KEPT] - past, counts[N_KEPT]):
-        z = _membership(config, table, counts, m, rows.past[i % PAST])
-        if z > SLIGHT:
-            copy_row(scratch.mine[n], rows.past[i % PAST])
-            scratch.there[n] = z
-            n += 1
+    n, kept = 0, min(counts[N_KEPT], PAST) if past else 0
+    for i in range(kept):
+        copy_row(scratch.mine[n], rows.past[(counts[N_KEPT] - kept + i) % PAST])
+        scratch.there[n] = 1.0
+        n += 1
     for r in range(first, counts[N_ROWS]):
         if rows.probs[m, r] > SLIGHT:
             copy_row(scratch.mine[n], rows.x[r])
             scratch.there[n] = rows.probs[m, r]
             n += 1
     return n
-
-
-@uncounted
-def _membership(config, table, counts, m, x):
-    """Return the probability of column ``m`` for a kept row, by the tables as they are now."""
-    family, hyper, total = config.family, config.hyper, 0.0
-    mine = log_predictive(family, hyper, table.post[m], x) + math.log(table.stats[m, 0] + 0.5)
-    for k in range(counts[N_TABLES]):
-        other = log_predictive(family, hyper, table.post[k], x) + math.log(table.stats[k, 0] + 0.5)
-        total += math.exp(min(other - mine, 300.0))
-    return 1.0 / total
 
 
 @uncounted
@@ -221,12 +201,12 @@ def _older(scratch, n):
 def find_halves(config, rows, table, counts, scratch, m, known):
     """Find a likelier division of column ``m`` than its halves; return whether there is one.
 
-    It is the likeliest of several, by EM: of the window's rows or, while rows are kept beyond it,
-    of the older third of all. Halves of the only column must share few rows. O((W + R) P).
+    It is the likeliest of several, by EM: of the window's rows, or, if it is the only column, of
+    the older third of these and the rows that are kept. Its halves must share few rows, too.
+    O((W + R) P).
     """
-    past, best, found = _n_past(counts), -math.inf, False
-    n = _collect(config, rows, table, counts, scratch, m, 0, past)
-    stop, enough, taken = _older(scratch, n) if past else n, 0.0, scratch.taken
+    n, best, found = _collect(rows, counts, scratch, m, 0, not known), -math.inf, False
+    stop, enough, taken = n if known else _older(scratch, n), 0.0, scratch.taken
     for i in range(stop):
         enough += scratch.there[i] if scratch.there[i] > 0.5 else 0.0
     if enough < ENOUGH:
@@ -251,16 +231,15 @@ def find_halves(config, rows, table, counts, scratch, m, known):
 
 
 @uncounted
-def start_halves(config, rows, atoms, table, counts, scratch, m):
-    """Give column ``m`` the halves found; if rows are kept, they predict the newer ones.
+def start_halves(config, rows, atoms, table, counts, scratch, m, known):
+    """Give column ``m`` the halves found; those of the only column predict its newer rows.
 
     Returns whether they are worth keeping.
     """
     copy_row(table.left[m], scratch.taken[0])
     copy_row(table.right[m], scratch.taken[1])
-    past = _n_past(counts)
-    n = _collect(config, rows, table, counts, scratch, m, 0, past)
-    stop = _older(scratch, n) if past else n
+    n = _collect(rows, counts, scratch, m, 0, not known)
+    stop = n if known else _older(scratch, n)
     if stop == n:
         return True
     _predict(config, atoms, table, scratch, m, stop, n)
@@ -293,7 +272,7 @@ def follow_halves(config, rows, atoms, table, counts, scratch, m, first):
 
     Returns whether they are worth keeping.
     """
-    n = _collect(config, rows, table, counts, scratch, m, first, 0)
+    n = _collect(rows, counts, scratch, m, first, False)
     _predict(config, atoms, table, scratch, m, 0, n)
     size, most = table.left[m, 0] + table.right[m, 0], KEPT * config.memory
     if size > most:

@@ -35,8 +35,7 @@ ASKED = 52  # id that the last row first asked `state` to change to; -1: none
 N_ASKED = 53  # such rows so far
 N_HELD = 54  # and how many were confirmed by the next row
 N_KEPT = 55  # evicted rows that the ring has received
-N_AGED = 56  # rows evicted since it last received one
-N_COUNTS = 57
+N_COUNTS = 56
 
 # sums (float64)
 FROZEN_BOUND = 0  # link terms of evicted rows, log marginals of retired tables

@@ -258,7 +258,7 @@ def _follow_all(config, rows, groups, atoms, table, events, counts, sums, scratc
         ):
             if not failed:
                 restart(groups, atoms, table, events, counts, m, now)
-            if not halves.start_halves(config, rows, atoms, table, counts, scratch, m):
+            if not halves.start_halves(config, rows, atoms, table, counts, scratch, m, known):
                 start_shadow(groups, atoms, table, counts, m)
         if table.left[m, 0] > 0.0 and halves.are_apart(atoms, m, known) and _can_part(table, m):
             chosen = m if chosen < 0 or atoms.lead[m] > atoms.lead[chosen] else chosen
