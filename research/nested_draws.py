@@ -116,7 +116,7 @@ def _plant(tree: TopicTree, bags: Bags, slots: IntArray, phi: FloatArray) -> Non
     tree.make_words(max(V, len(tree.counts)))
     tree.whole[[N_NODES, NEXT_ID, N_WORDS, N_SEEN]] = K, K, V, N
     w = tree.window
-    w.append(bags, N)
+    w.append(bags, np.zeros(N, np.int64), N)
     w.docs.weights[:N] = 1.0
     own, alpha = np.zeros(N), tree.settings.alpha
     for d in range(N):

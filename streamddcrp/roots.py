@@ -194,13 +194,11 @@ class _Kernel(CPUDispatcher):
         return self.root(*args, **named)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        if any(isinstance(arg, Group) for arg in args):
-            args = tuple(map(_plain, args))
-        return super().get_call_template(args, kws)
+        return super().get_call_template(tuple(map(_plain, args)), kws)
 
 
 def _plain(kind: Any) -> Any:
-    """Return an argument's type in a large kernel: one for all integers, which is faster."""
+    """Return an argument's type: one for all integers, so that no kernel is compiled for each."""
     kind = types.unliteral(kind)
     return types.int64 if kind in types.signed_domain else kind
 

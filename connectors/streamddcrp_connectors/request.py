@@ -23,14 +23,6 @@ class _Seconds(click.ParamType):  # type: ignore[type-arg]
         self.fail(f"{value!r} is no number of seconds, 0 or more", param, ctx)
 
 
-def _known_source(_ctx: Any, _option: Any, name: str | None) -> str | None:
-    from streamddcrp_connectors.run.plugins import SOURCES, installed, is_installed  # noqa: PLC0415 -- heavy: not for --help
-
-    if name is not None and not is_installed(SOURCES, name):
-        raise click.BadParameter(f"must be one of {', '.join(installed(SOURCES))}, got {name!r}")
-    return name
-
-
 def option(help: str, default: Any = None, names: tuple[str, ...] = (), **more: Any) -> Any:
     """Return a field that is a command's option, named as the field if ``names`` is empty."""
     return field(default=default, metadata={"names": names, "help": help, **more})
@@ -76,7 +68,6 @@ class Look:
         "Format of the source: csv, jsonl, lines, parquet, arrow, or another installed source "
         "[default: by the scheme before ://, the ending of the name, or first bytes].",
         metavar="NAME",
-        callback=_known_source,
     )
     sep: str | None = option("Between cells: , ; | tab or blanks.", metavar="CHAR")
     decimal: str | None = option("Before decimals: . or ,", metavar="CHAR")

@@ -47,8 +47,7 @@ def serve_flight(
     --checkpoint each row is learned once: a client that sends its last batch again, after either
     side was killed, gets the same answer. docs/live.md has a client of 20 lines.
     """
-    from streamddcrp_connectors.live.answers import Answers  # noqa: PLC0415 -- heavy: not for --help
-    from streamddcrp_connectors.live.flightserver import FlightService  # noqa: PLC0415
+    from streamddcrp_connectors.live.flightserver import Answers, FlightService  # noqa: PLC0415 -- heavy: not for --help
     from streamddcrp_connectors.run.address import Address  # noqa: PLC0415
     from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415
     from streamddcrp_connectors.run.config import DEFAULT, find_recipe  # noqa: PLC0415
@@ -67,14 +66,13 @@ def serve_flight(
         with ExitStack() as stack:
             store = stack.enter_context(open_store(Path(checkpoint))) if checkpoint else None
             answers = Answers(recipe, wanted, store, memory_limit)
-            with Interrupts() as interrupts:
-                service = FlightService(host, port, token)
+            with Interrupts():
+                service = FlightService(host, port, token, answers)
                 click.echo(f"streamddcrp: answers on {host}:{service.port}", err=True)
                 try:
-                    while True:
-                        with interrupts.held():
-                            service.answer_until(answers, 0.1)
+                    service.ended.result()
                 finally:
+                    service.busy.acquire()
                     ending = threading.Thread(target=service.shutdown, daemon=True)
                     ending.start()
                     ending.join(_SHUTDOWN)

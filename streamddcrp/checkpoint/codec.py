@@ -72,13 +72,12 @@ def encode_state(
     if len(arrays) > MAX_ARRAYS:
         raise CheckpointError(f"a state holds at most {MAX_ARRAYS} arrays, got {len(arrays)}")
     stored = {name: _storable(name, array) for name, array in arrays.items()}
-    places = _places([array.nbytes for array in stored.values()])
-    whole = np.zeros(places[-1], np.uint8)
-    for array, place in zip(stored.values(), places, strict=False):
-        np.ndarray(array.shape, array.dtype, whole, place)[...] = array
+    whole = b"".join(
+        part for array in stored.values() for part in (array.data, bytes(-array.nbytes % _ALIGNED))
+    )
     packed = _CODEC.compress(whole, asbytes=True)
     if len(packed) >= len(whole) or len(packed) * _RATIO < len(whole):
-        packed = whole.tobytes()
+        packed = whole
     head = {
         "model": model_id, "version": version, "meta": dict(meta),
         "arrays": [(name, array.dtype.str, array.shape) for name, array in stored.items()],
@@ -154,16 +153,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
-        if os.name == "posix":  # the rename itself must reach the disk
-            folder = os.open(target.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        sync_folder(target.parent)
     except (OSError, ValueError) as error:
         raise CheckpointError(
             f"cannot write the checkpoint {target}: {getattr(error, 'strerror', 0) or error}"
         ) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Force new names onto the disk: a recorded file must not lose its own."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def read_blob(path: str | os.PathLike[str]) -> bytes:
@@ -177,8 +181,8 @@ def read_blob(path: str | os.PathLike[str]) -> bytes:
 
 
 def _storable(name: str, given: NDArray[Any]) -> NDArray[Any]:
-    """Return the array as little-endian, or refuse its type."""
-    array = np.asarray(given)
+    """Return the array as contiguous and little-endian, or refuse its type."""
+    array = np.asarray(given, order="C")
     if array.dtype.str not in DTYPES:
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if array.dtype.str not in DTYPES:

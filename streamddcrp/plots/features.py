@@ -11,6 +11,7 @@ _NAMED = 40  # most columns shown with their names
 _LETTERS = 24  # of such a name
 
 
+@styled({"axes.grid": False})
 def plot_features(assignments: Any, loadings: Any, columns: Any, ax: Any = None) -> Any:
     """Draw one lane per feature with marks at its rows; return the lanes' axes.
 
@@ -18,12 +19,7 @@ def plot_features(assignments: Any, loadings: Any, columns: Any, ax: Any = None)
     ``assignments`` and ``loadings`` come from a model; ``columns`` are its D names. With ``ax``
     only the lanes are drawn, there.
     """
-    with styled({"axes.grid": False}):
-        return _drawn(assignments, loadings, list(columns), ax)
-
-
-def _drawn(assignments: Any, loadings: Any, columns: list[str], ax: Any) -> Any:
-    rows = assignments["row"].to_numpy()
+    columns, rows = list(columns), assignments["row"].to_numpy()
     sets = assignments["features"].to_pylist()
     ids = sorted({i for one in sets for i in one})
     panel = None

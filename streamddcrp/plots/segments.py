@@ -75,6 +75,9 @@ class Numbers:
         >>> numbers.of
         {}
         """
+        if len(labels) == 1:
+            self.add(int(labels[0]), upto)
+            return
         label, length, seen = self._run
         if 0 < upto <= seen:
             return
@@ -88,9 +91,14 @@ class Numbers:
             label, length = int(labels[-1]), min(int(lengths[-1]), HOLD)
         self._run = label, length, upto
 
-    def stays(self, label: float) -> bool:
-        """Whether a further row with this label changes nothing."""
-        return self._run[0] == label and self._run[1] == HOLD
+    def add(self, label: int, upto: int = 0) -> None:
+        """Add the label of one row, as `see` does."""
+        last, length, seen = self._run
+        if not 0 < upto <= seen:
+            length = min(length + 1, HOLD) if label == last else 1
+            if length == HOLD and next(reversed(self.of), None) != label:
+                self._visit(label)
+            self._run = label, length, upto
 
     def _visit(self, label: int) -> None:
         """Put a label last, with a number; an interruption leaves the old order or the new."""

@@ -19,31 +19,25 @@ _PER_HOUR = 3.0  # days; shorter streams count documents by the hour
 _MARKS = {"^": "first seen", "x": "last seen", ">": "became part of another"}
 
 
-def plot_stories(tracks: Any, live: set[int], ax: Any = None, **how: Any) -> Any:
-    """Draw the largest stories over time and return the axes; see `draw_stories`."""
-    if ax is None:
-        _, ax = pyplot().subplots(figsize=(13, 6.5), layout="constrained")
-    draw_stories(tracks, live, ax, **how)
-    return ax
-
-
-def draw_stories(
+def plot_stories(
     tracks: Any,
     live: set[int],
-    ax: Any,
+    ax: Any = None,
     *,
     largest: int = 30,
     scale: str = "rows",
     merged: Collection[int] = (),
     urls: Mapping[int, str] = MappingProxyType({}),
-) -> None:
-    """Draw the largest stories over time; areas are numbers of documents.
+) -> Any:
+    """Draw the largest stories over time and return the axes; areas are numbers of documents.
 
     ``tracks`` come from ``trajectories()`` of a `TextStream`; ``live`` has the ids of stories that
     have not died. Only the ``largest`` stories are drawn. ``scale`` is the unit of times: "rows"
     for row numbers, "time" for any unit, or "dates" for seconds since 1970. Stories in ``merged``
     end in an arrow head; ``urls`` are links of stories, for an SVG.
     """
+    if ax is None:
+        _, ax = pyplot().subplots(figsize=(13, 6.5), layout="constrained")
     known, row = np.unique(tracks["id"].to_numpy(), return_inverse=True)
     total = np.bincount(row, tracks["mass"].to_numpy()) * (known >= 0)
     ids = np.sort(known[np.lexsort((known, -total))][: min(largest, int((known >= 0).sum()))])
@@ -60,6 +54,7 @@ def draw_stories(
     counts = total[np.searchsorted(known, ids)]
     layers = Layers(ids, layer_names(tracks, ids), mass * (size / width), counts)
     draw_layers(ax, x, layers, live, merged, urls)
+    return ax
 
 
 def _over_time(tracks: Any, ids: Any) -> tuple[Any, Any, float]:

@@ -14,8 +14,7 @@ import pytest
 from pyarrow import flight
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.answers import Answers
-from streamddcrp_connectors.live.flightserver import FlightService
+from streamddcrp_connectors.live.flightserver import Answers, FlightService
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
 from streamddcrp_connectors.run.loop import open_store
@@ -297,6 +296,6 @@ def test_streams_that_cannot_be_read(shelf):
 
 def test_where_it_listens():
     with pytest.raises(ConfigError, match="would answer anyone who reaches it"):
-        FlightService("0.0.0.0", free_port(), None)
+        FlightService("0.0.0.0", free_port(), None, None)
     with pytest.raises(ConfigError, match="cannot listen on"):
-        FlightService("192.0.2.1", free_port(), "token")
+        FlightService("192.0.2.1", free_port(), "token", None)

@@ -26,7 +26,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.reasons import explanation
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.live import delivery
+from streamddcrp_connectors.live import pagers
 from streamddcrp_connectors.live.pagers import open_sink
 from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
 from streamddcrp_connectors.run.columns import Columns
@@ -131,7 +131,7 @@ def test_what_could_not_be_delivered_is_in_the_checkpoint(monkeypatch, tmp_path)
 
 
 def test_learning_never_waits_for_a_pager(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(delivery, "_PATIENCE", 0.2)
+    monkeypatch.setattr(pagers, "_PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as hangs:  # it accepts, and answers nothing
         sink = open_sink(f"http://127.0.0.1:{hangs.getsockname()[1]}", tmp_path, "alarms")
         sink.rewind(None)

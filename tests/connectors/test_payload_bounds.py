@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamddcrp_connectors.live.payloads import Payloads
-from streamddcrp_connectors.live.unpacked import LARGEST, MOST_ROWS
+from streamddcrp_connectors.live.payloads import LARGEST, MOST_ROWS, Payloads
 from streamddcrp_connectors.run.columns import Columns, refusals
 
 MANY = LARGEST // 8 + 1

@@ -125,3 +125,29 @@ def test_themes_are_listed_with_their_stories(tmp_path):
     (line,) = re.findall(r"<li>.*?</li>", listed)  # of one story only, no theme is shown
     assert "60 texts in 2 stories" in line
     assert re.findall(r'href="#story-(\d)"', line) == ["0", "2"]
+
+
+def test_lines_of_machines_are_named_by_their_templates(tmp_path):
+    """A burst, and a template that comes late, are told."""
+    rng = np.random.default_rng(0)
+    forms = ("web door {} opened by {}", "web heat {} above {} degrees", "db backup {} took {} s")
+    said = []
+    for i in range(1500):
+        k = 1 if 700 < i < 760 else 0 if i % 12 else 1
+        k = 2 if i > 1200 and i % 3 == 0 else k
+        said.append(forms[k].format(rng.integers(100), rng.integers(900)))
+    times = [datetime(2024, 1, 1) + timedelta(minutes=i) for i in range(1500)]
+    pq.write_table(pa.table({"at": times, "line": said}), tmp_path / "log.parquet")
+    out = TextStream(lag=100).step_many(said, times)
+    columns = {"row": np.arange(1500), "time": pa.array(times)}
+    columns |= dict(zip(out.schema.names, out.columns, strict=True))
+    pq.write_table(pa.table(columns), tmp_path / "out.parquet")
+    words, paths = make_report(
+        tmp_path / "out.parquet", tmp_path / "log.parquet", time="at", text="line"
+    )
+    assert {line.split("  ")[-1] for line in words.splitlines()[2:]} == {
+        form.replace("{}", "<*>") for form in forms
+    }
+    told = rows(paths[3].read_text())
+    assert any("<td>bursts" in row and "web heat" in row for row in told)
+    assert any("<td>begins" in row and "db backup" in row for row in told)

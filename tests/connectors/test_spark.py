@@ -20,7 +20,7 @@ def test_idle_keys_are_forgotten():
     from pyspark.sql import Row
     from pyspark.sql.streaming.tws_tester import TwsTester
 
-    from streamddcrp_connectors.spark.processor import KeyedProcessor
+    from streamddcrp_connectors.spark.frames import KeyedProcessor
 
     outputs = SparkOwn(job_for(MODEL), SCHEMA).outputs
     processor = KeyedProcessor(job_for(MODEL), outputs, DAY)
@@ -70,7 +70,7 @@ def test_a_batch_of_a_source_is_read_again(tmp_path, kind):
     from pyspark import cloudpickle
 
     from streamddcrp_connectors.request import Request
-    from streamddcrp_connectors.spark.source import _Reader
+    from streamddcrp_connectors.spark.job import _Reader
 
     source = tmp_path / f"in.{kind}"
     WRITERS[kind](source, rows(50))
@@ -95,7 +95,7 @@ def test_a_batch_of_a_source_is_read_again(tmp_path, kind):
 
 def test_a_source_is_read_as_the_job_says(tmp_path):
     from streamddcrp_connectors.request import Request
-    from streamddcrp_connectors.spark.source import _Reader
+    from streamddcrp_connectors.spark.job import _Reader
 
     (tmp_path / "in.csv").write_text("t,k,a\n1,x,777\n2,x,2\n")
     reader = _Reader(Request(str(tmp_path / "in.csv"), time="t", key="k", missing="777"))

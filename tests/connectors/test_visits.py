@@ -80,7 +80,7 @@ class SparkOwn(Visits):
         pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
         from pyspark.sql.streaming.tws_tester import TwsTester
 
-        from streamddcrp_connectors.spark.processor import KeyedProcessor, Outputs
+        from streamddcrp_connectors.spark.frames import KeyedProcessor, Outputs
 
         self.parts = job.schemas(pa.RecordBatch.from_pylist([], schema))
         columns = [pa.field("output", pa.string()), pa.field("key", pa.string())]
@@ -274,7 +274,7 @@ def test_other_blobs_are_refused():
 @pytest.mark.parametrize("changed", [{"last": "7"}, {"seen": [1]}, {"dtype": np.float64}])
 def test_a_forged_state_is_refused(changed):
     """With a digest that fits."""
-    arrays, meta = decode_state(learned().to_bytes(), "keyed-state", visits.UPGRADES)
+    arrays, meta = decode_state(learned().to_bytes(), "keyed-state")
     changed = dict(changed)
     if "dtype" in changed:
         arrays["model"] = np.zeros(9, changed.pop("dtype"))

@@ -10,7 +10,7 @@ from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.likelihoods.columns import column_powers
 from streamddcrp.models.seqddcrp import contest
-from streamddcrp.models.seqddcrp.contest import BLIND, FEW, LEAD, SMALL_LEAD, Contest
+from streamddcrp.models.seqddcrp.contest import BLIND, BROAD_LEAD, FEW, LEAD, SMALL_LEAD, Contest
 
 N = 256
 MEANS = 4.0 * CORNERS
@@ -67,7 +67,7 @@ def test_the_score_is_what_the_rows_cost_less_handicaps(n):
         (opening, spread), reach = trial.entry.candidate, trial.entry.decay.scale
         handicap = LEAD if opening >= BLIND else SMALL_LEAD if opening > 0.0133 else 0.0
         handicap += SMALL_LEAD if reach > held.recipe.decay.scale else 0.0
-        handicap += SMALL_LEAD if n < FEW and spread < 1.0 else 0.0
+        handicap += BROAD_LEAD if n < FEW and spread < 1.0 else 0.0
         assert_allclose(trial.score, -trial.surprise.sum() - handicap, rtol=1e-12)
 
 

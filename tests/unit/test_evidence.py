@@ -116,6 +116,26 @@ def test_the_gap_of_the_bound(decay, gamma):
         np.testing.assert_allclose(p, n_tables[: len(p)], atol=near)
 
 
+@pytest.mark.parametrize("gamma", [0.7, 3.0])
+def test_a_forecast_weighs_atoms_by_the_urn(gamma):
+    """The density of the next row is the ratio of two evidences, where openings are certain."""
+    prior, weight = NormalGamma(0.0, 1e-3, 20.0, 2.0), np.tril(np.tri(7) - np.tri(7, k=-2), -1)
+    rows = np.array([0.0, 50.0, 0.1, -60.0, 50.2, 90.0])[:, None]
+
+    def log_evidence(X):
+        n = len(X)
+        return enumerate_recall(weight[:n, :n], ALPHA, gamma, log_marginal(prior, X))[0]
+
+    model = SeqDDCRP(
+        likelihood=prior, alpha=ALPHA, decay=("window", 2), gamma=gamma, learn_prior=False,
+        memory=math.inf,
+    )  # fmt: skip
+    model.learn_many(rows)
+    for x, near in ((-60.0, 1e-9), (300.0, 1e-9), (0.05, 0.03)):  # an old atom, a new one
+        truth = log_evidence(rows) - log_evidence(np.append(rows, [[x]], axis=0))
+        assert model.score_one({0: x}) == pytest.approx(truth, abs=near)
+
+
 def test_the_number_of_regimes_is_right_as_often_as_it_says():
     """Of streams of the model: ranks of the true number are uniform, and the best one as sure."""
     rng, ranks, said, right = np.random.default_rng(3), [], [], []

@@ -1,13 +1,14 @@
 """`GroupDP` with a hierarchical Dirichlet process: the enumeration of all tables and clusters."""
 
 import math
+from collections import Counter
 from functools import cache
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from streamddcrp import GroupDP
+from streamddcrp import GroupDP, sample_group_dp
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.graph.config import concentration
@@ -24,7 +25,7 @@ def log_marginal(rows):
 
 
 @cache
-def enumerated(alpha, markov=False):
+def enumerated(alpha, markov=False, n_rows=5):
     """Log joints of all tables and clusters, and the cluster of each row.
 
     A row of a group joins a table with n rows by weight n, or opens one by alpha, which gets a
@@ -34,7 +35,7 @@ def enumerated(alpha, markov=False):
     found = []
 
     def go(i, labels, tables, dishes, log_p):
-        if i == len(X):
+        if i == n_rows:
             members = [tuple(j for j in range(i) if labels[j] == k) for k in range(len(dishes))]
             found.append((log_p + sum(map(log_marginal, members)), labels))
             return
@@ -120,3 +121,45 @@ def test_correlations_and_what_is_refused():
     for options in ({"gamma": 0.0}, {"gamma": 1.0, "n_shared": (4, 3)}):
         with pytest.raises(ConfigError, match="gamma"):
             GroupDP(**options)
+
+
+def sampled(n, **options):
+    """20,000 sweeps over the first rows."""
+    return sample_group_dp(
+        X[:n], PRIOR, group=GROUPS[:n], gamma=GAMMA, n_chains=1, n_sweeps=20_000, seed=5, **options
+    )
+
+
+@pytest.mark.parametrize("alpha", [0.8, LEARNED])
+def test_the_sampler_draws_clusters_and_alpha_from_the_posterior(alpha):
+    draws, (_, mean, together) = sampled(5, alpha=alpha), evidence(alpha, False)
+    same = (draws.labels[:, 4] == draws.labels[:, 3]).astype(float)
+    for found, truth in ((same, together), (draws.alpha, mean)):
+        error = found.reshape(100, -1).mean(axis=1).std() / 10.0
+        assert found.mean() == pytest.approx(truth, abs=4.0 * error + 1e-12)
+
+
+def test_the_sampler_draws_partitions_from_the_posterior():
+    draws, (log_p, labels), exact = sampled(5, alpha=0.8), enumerated(0.8), {}
+    for own, p in zip(labels, np.exp(np.array(log_p) - logsumexp(log_p)).tolist(), strict=True):
+        name = tuple(own.index(k) for k in own)
+        exact[name] = exact.get(name, 0.0) + p
+    seen = Counter(map(tuple, draws.labels.tolist()))
+    assert set(seen) <= set(exact)
+    # of 20,000 independent draws .017 would be expected
+    assert 0.5 * sum(abs(p - seen[own] / 20_000) for own, p in exact.items()) < 0.025
+    for value in draws.log_joint[:200]:
+        assert np.abs(value - np.array(log_p)).min() < 1e-9
+
+
+@pytest.mark.parametrize("n", [1, 4])  # the next row is of a new group, and of an old one
+def test_densities_of_the_sampler_are_ratios_of_evidences(n):
+    found = sampled(n, alpha=0.8).log_predictive(X[n : n + 1], GROUPS[n : n + 1])
+    before, after = (logsumexp(enumerated(0.8, False, rows)[0]) for rows in (n, n + 1))
+    assert found[0] == pytest.approx(after - before, abs=0.01)
+
+
+def test_what_the_sampler_refuses():
+    for options in ({"markov": True}, {"n_shared": "auto"}, {"n_shared": (2, 2)}, {"gamma": 0.0}):
+        with pytest.raises(ConfigError, match="gamma"):
+            sample_group_dp(X, PRIOR, **{"gamma": 1.0} | options)

@@ -59,9 +59,9 @@ def test_documents_that_count_more_and_more_count_as_many_as_they_are():
     offsets, words = np.arange(0, 5 * n + 1, 5), rng.integers(0, 6, 5 * n)
     tree, docs = state.arrays, Documents(
         words, np.ones(5 * n), np.zeros((5 * n, 2)), offsets, np.zeros(n), np.full(n, -1),
-        np.zeros(n),
+        np.zeros(n), *np.zeros((2, n), np.int64),
     )  # fmt: skip
-    learn(0, n, True, tree, docs, settings, np.empty((n + 1, 4)))
+    learn(0, n, True, np.full(n, 6), tree, docs, settings, np.empty((n + 1, 4)))
     weight = docs.weights * tree.real[SCALE]
     assert weight.sum() == pytest.approx(n, rel=1e-12)
     assert weight[-1] == pytest.approx(n**0.4, rel=1e-12)

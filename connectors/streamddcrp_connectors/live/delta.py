@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from streamddcrp.checkpoint.codec import sync_folder
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.messages import TableSource
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
-from streamddcrp_connectors.run.log import sync_folder
 
 _LOG = "_delta_log"
 _START = {"version": 0, "file": 0, "rows": 0}

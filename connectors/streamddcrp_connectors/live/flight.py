@@ -47,7 +47,10 @@ class FlightClient:
         self.name, self.stream = address.name, address.require("STREAM")
         scheme = "grpc+tls" if address.with_tls else "grpc+tcp"
         self._where = f"{scheme}://{host_port(*address.hosts[0])}"
-        self._more = _certificates(address)
+        self._more = {}
+        if "ca" in address.options:
+            address.tls  # noqa: B018 -- whether the file holds certificates
+            self._more = {"tls_root_certs": Path(address.options["ca"]).read_bytes()}
         token = address.secret("token")
         self._head = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
         self._client: Any = None
@@ -172,14 +175,6 @@ class FlightSink(CountedSink):
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = f"{self.name} does not say how many rows it has; see docs/live.md"
             raise ConfigError(message) from error
-
-
-def _certificates(address: Address) -> dict[str, bytes]:
-    """Return the certificates to check a server against, if not the system's."""
-    if "ca" not in address.options:
-        return {}
-    address.tls  # noqa: B018 -- whether the file holds certificates
-    return {"tls_root_certs": Path(address.options["ca"]).read_bytes()}
 
 
 def _first(error: Exception) -> str:

@@ -7,7 +7,6 @@ reads messages by number, repeatedly if needed, and trims those covered by a che
 import sqlite3
 import threading
 import zlib
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,6 @@ from streamddcrp.errors import CheckpointError, ConfigError, StreamDDCRPError
 NAME = "journal.sqlite"
 MAX_KEY = 64  # bytes
 _PAGE = 4096
-_AT_ONCE = 1 << 20  # bytes committed together
 _SETTINGS = "pragma locking_mode=exclusive; pragma journal_mode=wal; pragma synchronous=full"
 _TABLES = (
     "create table if not exists message"
@@ -39,22 +37,11 @@ class JournalFullError(StreamDDCRPError):
     """The journal is full until the run catches up."""
 
 
-class _Batch:
-    """Entries for which one thread waits."""
-
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self.entries = tuple(entries)
-        self.size = sum(len(entry.message) for entry in self.entries)
-        self.new: list[bool] = []
-        self.error: Exception | None = None
-        self.done = not self.entries
-
-
 class Journal:
     """Messages in the order of `put`, numbered from 0.
 
-    The store is a SQLite database in WAL mode. Any number of threads may call `put`; those that
-    wait at the same time share a transaction. Only one process may have the journal open.
+    The store is a SQLite database in WAL mode. Any number of threads may call `put`, but only one
+    process may have the journal open.
 
     Parameters
     ----------
@@ -79,9 +66,7 @@ class Journal:
     def __init__(self, folder: Path, *, max_bytes: int = 1 << 30, remembered: int = 4096) -> None:
         self._path = folder / NAME
         self._max_bytes, self._remembered = max_bytes, remembered
-        self._waiting: deque[_Batch] = deque()
-        self._using = threading.Lock()  # guards the database
-        self._change = threading.Condition()  # guards the fields below
+        self._change = threading.Condition()  # guards the database and the numbers below
         if old := sorted(path.name for path in folder.glob("*.journal")):
             raise ConfigError(
                 f"the journal {folder} holds messages of a version before SQLite, which no run "
@@ -103,20 +88,11 @@ class Journal:
                 for table in _TABLES:
                     self._db.execute(table)
                 rows = self._db.execute("select max(seq) from sqlite_sequence").fetchall()
-                self._end = 0 if rows[0][0] is None else rows[0][0] + 1
-                self._first = self._find_first()
+                self.end = 0 if rows[0][0] is None else rows[0][0] + 1
+                self.first = self._find_first()
         except BaseException:
             self._db.close()
             raise
-
-    @property
-    def first(self) -> int:
-        return self._first
-
-    @property
-    def end(self) -> int:
-        """Number of the next message, one above the last on the disk."""
-        return self._end
 
     def put(self, message: bytes, key: bytes = b"") -> bool:
         """Append one message and return once it is on the disk; see `put_all`."""
@@ -134,8 +110,8 @@ class Journal:
         ConfigError
             A message or its key is too large.
         """
-        batch = _Batch(entries)
-        for message, key, _ in batch.entries:
+        entries = tuple(entries)
+        for message, key, _ in entries:
             if len(message) > self._max_bytes // 4:
                 text = (
                     f"a message of {len(message):,} bytes is larger than a quarter of the journal "
@@ -145,28 +121,31 @@ class Journal:
             if len(key) > MAX_KEY:
                 text = f"a key has at most {MAX_KEY} bytes, got {len(key)}"
                 raise ConfigError(text)
-        self._waiting.append(batch)
-        while not batch.done:
-            with self._using:
-                if not batch.done:  # else another thread committed it
-                    self._commit_some()
-        if batch.error is not None:
-            raise batch.error
-        return batch.new
+        with self._change:
+            new, end = [], self.end
+            with self._reporting(JournalFullError):
+                self._db.execute("begin")
+                for entry in entries:
+                    new.append(self._insert(end, entry))
+                    end += new[-1]
+                self._db.execute("commit")
+            self.end = end
+            self._change.notify_all()
+        return new
 
     def read(self, first: int) -> Iterator[tuple[int, bytes]]:
         """Yield the stored messages from number ``first`` on.
 
         No message can be stored while one is being read.
         """
-        end = self._end
-        if not self._first <= first <= end:
+        end = self.end
+        if not self.first <= first <= end:
             raise CheckpointError(
-                f"the journal {self._path.parent} holds the messages {self._first} to {end}, and "
+                f"the journal {self._path.parent} holds the messages {self.first} to {end}, and "
                 f"the checkpoint goes on at {first}: journal and checkpoint do not belong together"
             )
         query = "select number, crc, body from message where number >= ? order by number"
-        with self._using, self._reporting(CheckpointError):
+        with self._change, self._reporting(CheckpointError):
             for number, crc, body in self._db.execute(query, (first,)):
                 if number != first or crc != zlib.crc32(body):
                     break
@@ -178,52 +157,25 @@ class Journal:
     def wait(self, number: int, timeout: float) -> bool:
         """Wait until message ``number`` is on the disk; return whether it is."""
         with self._change:
-            return self._change.wait_for(lambda: self._end > number, timeout)
+            return self._change.wait_for(lambda: self.end > number, timeout)
 
     def trim(self, before: int) -> None:
         """Remove the messages numbered below ``before``, and all keys but the latest."""
         oldest = "select number from known order by number desc limit 1 offset ?"
-        with self._using, self._reporting(CheckpointError):
+        with self._change, self._reporting(CheckpointError):
             self._db.execute("begin")
             self._db.execute("delete from message where number < ?", (before,))
             self._db.execute(f"delete from known where number <= ({oldest})", (self._remembered,))
             self._db.execute("commit")
-            self._first = self._find_first()
+            self.first = self._find_first()
 
     def close(self) -> None:
-        with self._using:
+        with self._change:
             self._db.close()
 
     def _find_first(self) -> int:
         (number,) = self._db.execute("select min(number) from message").fetchone()
-        return self._end if number is None else int(number)
-
-    def _commit_some(self) -> None:
-        """Store the waiting entries, or their first mebibyte, in one transaction."""
-        batches: list[_Batch] = []
-        size = 0
-        while self._waiting and (not batches or size + self._waiting[0].size <= _AT_ONCE):
-            batches.append(self._waiting.popleft())
-            size += batches[-1].size
-        end = self._end
-        try:
-            with self._reporting(JournalFullError):
-                self._db.execute("begin")
-                for batch in batches:
-                    for entry in batch.entries:
-                        new = self._insert(end, entry)
-                        batch.new.append(new)
-                        end += new
-                self._db.execute("commit")
-        except StreamDDCRPError as error:
-            for batch in batches:
-                batch.error = error
-        else:
-            with self._change:
-                self._end = end
-                self._change.notify_all()
-        for batch in batches:
-            batch.done = True
+        return self.end if number is None else int(number)
 
     def _insert(self, number: int, entry: Entry) -> bool:
         message, key, first = entry
@@ -251,7 +203,7 @@ class Journal:
                 message = f"another process has the journal {self._path.parent} open; stop it first"
             elif code == sqlite3.SQLITE_FULL:
                 message = (
-                    f"the journal {self._path.parent} is full: {self._end - self._first:,} messages"
+                    f"the journal {self._path.parent} is full: {self.end - self.first:,} messages"
                     f" wait for the run to take them (at most {self._max_bytes:,} bytes)"
                 )
             else:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.live.journal import Journal
 from streamddcrp_connectors.live.payloads import Payloads
 from streamddcrp_connectors.run.address import Address
@@ -148,8 +148,4 @@ class TableSource(LiveSource):
     """Rows that come as columns and keep their types."""
 
     def _decoded(self, found: Any, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
-        batch, then = canonical(found.select(list(self.columns.names)), self.columns, kind)
-        if kind not in (None, then):
-            message = f"{self.name}: the time is of kind {then}, that of earlier rows {kind}"
-            raise SchemaError(message)
-        return batch, then
+        return canonical(found.select(list(self.columns.names)), self.columns, kind)

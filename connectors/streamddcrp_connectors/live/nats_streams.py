@@ -9,9 +9,8 @@ stream.
 
 import asyncio
 import contextlib
-import json
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import nats.errors
@@ -41,15 +40,23 @@ class _Connection:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._loop: asyncio.AbstractEventLoop
+        ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), daemon=True)
         self._thread.start()
+        ready.wait()
         try:
             self.client = self.wait(self._connected())
             self.stream = self.client.jetstream(timeout=_TIMEOUT)
         except BaseException:
             self._stop()
             raise
+
+    async def _serve(self, ready: threading.Event) -> None:
+        """Let the loop run until `_stop`; the tasks that the client left are cancelled then."""
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        ready.set()
+        await self._ended.wait()
 
     def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine in the thread, and wait for it."""
@@ -65,17 +72,9 @@ class _Connection:
         self._stop()
 
     def _stop(self) -> None:
-        with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(0.5)
         with contextlib.suppress(RuntimeError):  # already closed
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(1.0)
-
-    def _run(self) -> None:
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
 
     async def _connected(self) -> Any:
         address = self._address
@@ -104,14 +103,6 @@ class _Connection:
                 await asyncio.wait_for(client.close(), 1.0)
             raise
         return client
-
-
-async def _cancel_all() -> None:
-    """Cancel the client's remaining tasks."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _quiet(_: Exception) -> None:
@@ -271,54 +262,24 @@ class NatsSink(CountedSink):
         Each row except the first must follow the one before, so none is stored after a refused one.
         If another writer intervenes, the rest is sent again.
         """
-        lines = json_lines(batch).splitlines()
-        sent = 0
+        lines, sent = json_lines(batch).splitlines(), 0
         while sent < len(lines):
-            window = enumerate(lines[sent : sent + _UNANSWERED], first + sent)
-            for answer in await _answers(connection.client, self._address.path, job, window):
-                error = answer.get("error", {})
-                if error.get("err_code") == _WRONG_LAST:
+            work: list[Coroutine[Any, Any, Any]] = []
+            for number, line in enumerate(lines[sent : sent + _UNANSWERED], first + sent):
+                headers = {_ID: f"{job}:{number}"}
+                headers |= {_AFTER: f"{job}:{number - 1}"} if work else {}
+                work.append(connection.stream.publish(self._address.path, line, headers=headers))
+            for answer in await asyncio.gather(*work, return_exceptions=True):
+                if getattr(answer, "err_code", None) == _WRONG_LAST:
                     break
-                if error:
-                    nats.js.errors.APIError.from_error(error)
+                if isinstance(answer, BaseException):
+                    raise answer
                 sent += 1
 
     def finish(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-async def _answers(
-    client: Client, subject: str, job: str, lines: Iterable[tuple[int, bytes]]
-) -> list[dict[str, Any]]:
-    """Publish numbered lines without waiting; return the server's answer to each.
-
-    The client's own ``publish_async`` waits for ever for the answer to a refused message.
-    """
-    inbox = client.new_inbox()
-    said: dict[str, Any] = {}
-    sent: list[str] = []
-    came = asyncio.Event()
-
-    async def hear(message: Any) -> None:
-        said[message.subject] = message
-        came.set()
-
-    hearing = await client.subscribe(f"{inbox}.*", cb=hear)
-    for number, line in lines:
-        headers = {_ID: f"{job}:{number}"}
-        if sent:
-            headers[_AFTER] = f"{job}:{number - 1}"
-        sent.append(f"{inbox}.{number}")
-        await client.publish(subject, line, reply=sent[-1], headers=headers)
-    while len(said) < len(sent):
-        came.clear()
-        await asyncio.wait_for(came.wait(), _TIMEOUT)
-    await hearing.unsubscribe()
-    if any(not message.data for message in said.values()):  # the header says: no responders
-        raise nats.js.errors.NoStreamResponseError
-    return [json.loads(said[reply].data) for reply in sent]
 
 
 def _number(message: Any, job: str) -> int | None:

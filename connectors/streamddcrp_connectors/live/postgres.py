@@ -10,10 +10,7 @@ oldest running transaction would not do: numbers are drawn before a transaction 
 The sink writes rows and, in the same transaction, their count in ``streamddcrp_jobs``.
 """
 
-import getpass
 import io
-import socket
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +18,8 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import PGconn, Ping
 from pyarrow import csv
 
 from streamddcrp.errors import ConfigError, SchemaError
@@ -46,8 +45,6 @@ _TYPES = {  # of PostgreSQL, as Arrow
     "timestamp with time zone": pa.timestamp("us", "UTC"),
 }
 _WHOLE = ("smallint", "integer", "bigint")
-_PASSING = ("08", "53", "57P0")  # SQLSTATE: connection lost, too many, starting or going down
-_PROTOCOL = 3 << 16
 _LAYOUT = """
 select a.attname, format_type(a.atttypid, null), exists (
     select from pg_index i where i.indrelid = a.attrelid and i.indisunique
@@ -97,49 +94,25 @@ class _Database:
     def _connect(self) -> Any:
         """Connect; a permanent refusal is an error that ends the run.
 
-        libpq reports a server's refusal only as text in the server's language, without SQLSTATE.
+        libpq reports a refusal only as text in the server's language, without SQLSTATE, but it can
+        tell whether the server takes connections at all.
         """
-        for again in (True, False):
+        for again in (True, False):  # it may have come up since
             try:
                 return psycopg.connect(**self._options, autocommit=True)
             except psycopg.OperationalError as error:
-                text = " ".join(str(error).split())
-                state = _refusal(self._options)
-                if state is not None and state.startswith(_PASSING):
+                text, where = " ".join(str(error).split()), make_conninfo(**self._options).encode()
+                if PGconn.ping(where) != Ping.OK or "too many" in text:
                     raise ConnectionError(text) from error
-                if state is None and again:  # it lets clients in: now, or those with a password
-                    continue
-                raise ConfigError(
-                    f"{self.name} refuses the connection: {text.rpartition('FATAL:')[2].strip()}"
-                ) from error
+                if not again:
+                    why = text.rpartition("FATAL:")[2].strip()
+                    raise ConfigError(f"{self.name} refuses the connection: {why}") from error
         return None
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _refusal(options: dict[str, Any]) -> str | None:
-    """Ask for a connection; return the SQLSTATE with which the server refuses it at once.
-
-    Raises ConnectionError if there is no server.
-    """
-    given = {"user": options["user"] or getpass.getuser(), "database": options["dbname"]}
-    pairs = "".join(f"{name}\0{value}\0" for name, value in given.items())
-    body = struct.pack("!i", _PROTOCOL) + pairs.encode() + b"\0"
-    try:
-        with socket.create_connection((options["host"], options["port"]), 3.0) as server:
-            server.sendall(struct.pack("!i", len(body) + 4) + body)
-            answer = server.makefile("rb")
-            kind, size = answer.read(1), answer.read(4)
-            fields = answer.read(struct.unpack("!i", size)[0] - 4) if len(size) == 4 else b""
-    except OSError as error:
-        raise ConnectionError(str(error)) from error
-    if not size:
-        raise ConnectionError("it closes connections")
-    found = [field[1:].decode() for field in fields.split(b"\0") if field[:1] == b"C"]
-    return found[0] if kind == b"E" and found else None
 
 
 class PostgresSource(TableSource):

@@ -50,6 +50,7 @@ def _client(address: Address) -> Any:
         password=address.secret("password"),
         ssl=address.scheme == "rediss",
         ssl_ca_certs=address.options.get("ca"),
+        protocol=2,  # entries come as lists
         socket_connect_timeout=2.0,
         socket_timeout=5.0,
         retry=Retry(NoBackoff(), 0),  # the runner waits, and says so
@@ -107,7 +108,7 @@ class RedisSource(MessageSource):
         while True:
             with _guard(self.name):
                 found = self._client.xread({self._key: last}, count=self._most, block=wait)
-            entries = _entries(found)
+            entries = found[0][1] if found else []
             if entries:
                 last, count = entries[-1][0].decode(), count + len(entries)
             yield [fields.get(self._field, b"?") for _, fields in entries], [last, count]
@@ -142,14 +143,6 @@ class RedisSource(MessageSource):
                 "read, were removed. Start with a new checkpoint folder"
             )
         return last, count
-
-
-def _entries(found: Any) -> list[Any]:
-    """Return an answer's entries for its one stream; new clients answer with a mapping."""
-    if isinstance(found, dict):
-        pages: list[Any] = next(iter(found.values()), [])
-        return [entry for page in pages for entry in page]
-    return list(found[0][1]) if found else []
 
 
 def _order(entry: str) -> tuple[int, int]:

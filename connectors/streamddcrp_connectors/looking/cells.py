@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,26 +65,24 @@ class Habit(NamedTuple):
     marks: tuple[str, ...] = ()  # words that stand for missing values
 
 
-_USUAL = Habit()
+_USUAL, _PLAIN, _NONE = Habit(), Dialect(), MappingProxyType[str, Habit]({})
 
 
-@dataclass(frozen=True)
 class Cells:
-    """How the cells of a text file are read as numbers."""
+    """How the cells of a text file are read as numbers.
 
-    dialect: Dialect = field(default_factory=Dialect)
-    habits: Mapping[str, Habit] = field(default_factory=dict)  # of the columns that were looked at
-    typed: bool = False  # text without letters is not the same as no text
+    ``habits`` are those of the columns that were looked at; where cells are ``typed``, text without
+    letters is not the same as no text.
+    """
 
-    def __post_init__(self) -> None:
-        numbers = read_cells(pa.array(self.dialect.missing, pa.string()), pa.float64()).drop_null()
-        object.__setattr__(self, "_sentinels", numbers.to_pylist())
-        words = [mark.lower() for mark in self.dialect.missing]
-        marks = pa.concat_arrays([_NO_MARKS, pa.array(words, pa.string())])
-        object.__setattr__(self, "_marks", marks)
-
-    _sentinels: Any = field(init=False, repr=False, default=())
-    _marks: Any = field(init=False, repr=False, default=None)
+    def __init__(
+        self, dialect: Dialect = _PLAIN, habits: Mapping[str, Habit] = _NONE, *, typed: bool = False
+    ) -> None:
+        self.dialect, self.habits, self.typed = dialect, habits, typed
+        numbers = read_cells(pa.array(dialect.missing, pa.string()), pa.float64()).drop_null()
+        self._sentinels = numbers.to_pylist()
+        words = [mark.lower() for mark in dialect.missing]
+        self._marks = pa.concat_arrays([_NO_MARKS, pa.array(words, pa.string())])
 
     def present(self, cells: Any) -> Any:
         """Strip cells; those that are blank or stand for a missing value become null."""

@@ -10,6 +10,7 @@ import ipaddress
 import os
 import secrets
 import socket
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -44,11 +45,11 @@ class Access:
 
     def host_is_ours(self, given: str | None) -> bool:
         """Whether the header Host names this machine."""
-        name = _host_of(f"//{given}") if given else None
-        if name is None:
-            return False
+        name = None
+        with suppress(ValueError):
+            name = urlsplit(f"//{given or ''}").hostname
         try:
-            address = ipaddress.ip_address(name)
+            address = ipaddress.ip_address(name or "")
         except ValueError:
             return name in self._names
         return address.is_loopback or self._anywhere
@@ -74,10 +75,3 @@ def token_of(folder: Path | None) -> str:
     with os.fdopen(handle, "w") as file:
         file.write(secrets.token_urlsafe(24))
     return path.read_text()
-
-
-def _host_of(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None

@@ -10,8 +10,6 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["EVENTS", "HEAD", "JSON", "LARGEST", "ROWS", "arrow", "batch_of", "frame", "packed"]
-
 JSON, ROWS, EVENTS = b"J", b"R", b"E"
 HEAD = struct.Struct("<cQ")
 LARGEST = 1 << 28  # bytes of a message

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tornado.ioloop import IOLoop
@@ -27,24 +27,12 @@ CHUNKS = 72  # of a stream graph
 OWN = {"begin": BEGIN, "end": END, "label": LABEL, "score": SCORE, "threshold": THRESHOLD,
        "alarms": ALARMS}  # fmt: skip
 
-Frame = bytes | str
-
-
-class Link(Protocol):
-    """A connection to a browser."""
-
-    def send(self, frame: Frame) -> None:
-        """Send a frame."""
-
-    async def end(self) -> None:
-        """Close it."""
-
 
 class Browser:
     """What a browser wants to see and has received."""
 
-    def __init__(self, link: Link) -> None:
-        self.link = link
+    def __init__(self, link: Any) -> None:
+        self.link = link  # its connection: ``send(frame)``, and ``end()`` to be awaited
         self.want: dict[str, Any] | None = None
         self.waiting = 0  # frames not yet acknowledged
         self.has: tuple[int, int] | None = None  # level, and its complete buckets there
@@ -87,7 +75,8 @@ class Hub:
         self._due: Any = None
         self._later: Any = None
         self._last = 0.0
-        self._made: dict[Any, Any] = {}
+        self._cards: dict[str, Any] = {}  # of this flush, for all browsers
+        self._when = 0.0  # see `clock`
         self._rate = (0.0, 0, 0.0)  # time, rows by then, rows a second
 
     def join(self, browser: Browser) -> None:
@@ -117,7 +106,8 @@ class Hub:
 
     def _flush(self) -> None:
         self._due, self._last = None, time.monotonic()
-        self._made.clear()
+        self._cards.clear()
+        self._when = self.clock() if self._browsers else 0.0
         for browser in tuple(self._browsers):  # a browser that has gone removes itself
             if browser.want is None or self.streams is None:
                 continue
@@ -146,7 +136,7 @@ class Hub:
 
     def _send_silences(self, browser: Browser, streams: "Streams") -> None:
         """Send current and coming silences, if the run supports them."""
-        now = self.clock()
+        now = self._when
         standing = [i for i, silence in enumerate(self.names.quiet) if now < silence.end]
         version = hash((self.names.version, len(standing)))
         if browser.seen.get("silences") != version and streams.job.live and self.names.kept:
@@ -179,7 +169,8 @@ class Hub:
         begin = first if want["span"] is None else end - want["span"]
         frames = [self._view(browser, want, stream, begin, end, streams.learned)]
         if stream.volumes is not None:
-            frames.append(self._graph(want, stream, begin, end))
+            volumes = stream.volumes.view(begin, end, CHUNKS, stream.became)
+            frames.append(_graph(want, stream, *volumes))
         browser.waiting += len(frames)
         for frame in frames:
             browser.link.send(frame)
@@ -188,59 +179,25 @@ class Hub:
         self, browser: Browser, want: dict[str, Any], stream: "Stream", begin: float, end: float,
         learned: float,
     ) -> bytes:  # fmt: skip
-        key = ("view", want["key"], begin, end, want["most"])
-        view = self._once(key, lambda: stream.pyramid.view(begin, end, want["most"]))
-        level, first, buckets = view
+        level, first, buckets = stream.pyramid.view(begin, end, want["most"])
         D = stream.pyramid.n_columns
-        columns = [d for d in want["columns"] if d < D] or self._once(
-            ("columns", want["key"], begin, end, want["lanes"]),
-            lambda: stream.columns(begin, end, want["lanes"]),
-        )
+        columns = [d for d in want["columns"] if d < D] or stream.columns(begin, end, want["lanes"])
         start = first
         if browser.has is not None and browser.has[0] == level:
             start = min(max(browser.has[1], first), first + len(buckets))
         browser.has = level, first + max(len(buckets) - 1, 0)
-        frame: bytes = self._once(
-            (*key, start, want["id"], *columns),
-            lambda: packed(
-                {
-                    "type": "view",
-                    "id": want["id"],
-                    "level": level,
-                    "first": first,
-                    "from": start,
-                    "span": [begin, end],
-                    "known": [finite(x) for x in stream.pyramid.span],
-                    "shown": columns,
-                    "now": self._now(want["key"], stream),
-                    "learned": learned,
-                },
-                _columns(buckets[start - first :], columns, D),
-            ),
-        )
-        return frame
-
-    def _graph(self, want: dict[str, Any], stream: "Stream", begin: float, end: float) -> bytes:
-        def make() -> bytes:
-            assert stream.volumes is not None
-            starts, ends, counts = stream.volumes.view(begin, end, CHUNKS, stream.became)
-            labels = [label for label in counts if label >= 0][:BANDS]
-            stream.drawn = labels
-            rest = sum(
-                (n for label, n in counts.items() if label not in labels), np.zeros(len(starts))
-            )
-            header = {"type": "graph", "id": want["id"], "labels": labels}
-            bands = {f"n{i}": counts[label] for i, label in enumerate(labels)}
-            return packed(header, {"begin": starts, "end": ends, "rest": rest} | bands)
-
-        frame: bytes = self._once(("graph", want["key"], begin, end, want["id"]), make)
-        return frame
+        header = {
+            "type": "view", "id": want["id"], "level": level, "first": first, "from": start,
+            "span": [begin, end], "known": [finite(x) for x in stream.pyramid.span],
+            "shown": columns, "now": self._now(want["key"], stream), "learned": learned,
+        }  # fmt: skip
+        return packed(header, _columns(buckets[start - first :], columns, D))
 
     def _now(self, key: str, stream: "Stream") -> dict[str, Any]:
         now = stream.now()
         alarmed = now.get("alarmed")
         raised = alarmed is not None and alarmed > self.names.acknowledged(key)
-        when = self._once("clock", self.clock)
+        when = self._when
         if alarmed is not None and raised and self.streams is not None and self.streams.job.stamped:
             when = alarmed / 1e3
         silent = self.names.silent(key, when)
@@ -251,35 +208,23 @@ class Hub:
 
     def _tables(self, browser: Browser, key: str, stream: "Stream", streams: "Streams") -> str:
         acknowledged = self.names.acknowledged(key)
-
-        def make() -> dict[str, Any]:
-            regimes = stream.regimes.table(REGIMES, stream.drawn)
-            for regime in regimes:
-                regime["live"] = regime["label"] not in stream.gone
-                regime["new"] = bool(np.isfinite(acknowledged) and regime["first"] > acknowledged)
-            wanted = {regime["label"] for regime in regimes} | set(stream.drawn)
-            for entry in stream.feed.since(0):
-                wanted |= {entry["label"], entry["into"]}
-            return {
-                "type": "tables",
-                "key": key,
-                "regimes": regimes,
-                "stories": [stream.stories[label] for label in wanted if label in stream.stories],
-                "counts": stream.counts,
-                "texts": stream.texts[-8:],
-                "names": self.names.of(key),
-                "numbers": stream.numbers.of,
-                "verdicts": self.names.verdicts_of(key),
-                "rows": streams.n_rows,
-                "rate": self._rows_a_second(streams.n_rows),
-                "dropped": self.dropped,
-                "ended": self.ended,
-            }
-
-        tables = self._once(("tables", key), make)
+        regimes = stream.regimes.table(REGIMES, stream.drawn)
+        for regime in regimes:
+            regime["live"] = regime["label"] not in stream.gone
+            regime["new"] = bool(np.isfinite(acknowledged) and regime["first"] > acknowledged)
+        wanted = {regime["label"] for regime in regimes} | set(stream.drawn)
+        for entry in stream.feed.since(0):
+            wanted |= {entry["label"], entry["into"]}
         events = stream.feed.since(browser.event)
         browser.event = stream.feed.last_id
-        return json.dumps({**tables, "events": events})
+        return json.dumps({
+            "type": "tables", "key": key, "regimes": regimes, "events": events,
+            "stories": [stream.stories[label] for label in wanted if label in stream.stories],
+            "counts": stream.counts, "texts": stream.texts[-8:], "names": self.names.of(key),
+            "numbers": stream.numbers.of, "verdicts": self.names.verdicts_of(key),
+            "rows": streams.n_rows, "rate": self._rows_a_second(streams.n_rows),
+            "dropped": self.dropped, "ended": self.ended,
+        })  # fmt: skip
 
     def _rows_a_second(self, n_rows: int) -> float:
         then, rows, rate = self._rate
@@ -302,14 +247,15 @@ class Hub:
         ]
         for key, stream in changed:
             browser.seen[f"/{key}"] = stream.version + (self.names.version << 40)
-        cards = [self._once(("card", key), lambda k=key, s=stream: self._card(k, s))
-                 for key, stream in changed]  # fmt: skip
+            if key not in self._cards:
+                self._cards[key] = self._card(key, stream)
+        cards = [self._cards[key] for key, _ in changed]
         header = {
             "type": "cards",
             "id": (browser.want or {})["id"],
             "cards": [card for card, _, _ in cards],
             "rows": streams.n_rows,
-            "rate": self._once("rate", lambda: self._rows_a_second(streams.n_rows)),
+            "rate": self._rows_a_second(streams.n_rows),
             "dropped": self.dropped,
             "ended": self.ended,
             "learned": streams.learned,
@@ -329,11 +275,15 @@ class Hub:
         card = {"key": key, **regime, "n": len(buckets), "since": since, **now}
         return card, labels, buckets[:, SCORE]
 
-    def _once(self, key: Any, make: Any) -> Any:
-        """Compute once what several browsers want."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+
+def _graph(
+    want: dict[str, Any], stream: "Stream", starts: Any, ends: Any, counts: dict[int, Any]
+) -> bytes:
+    labels = stream.drawn = [label for label in counts if label >= 0][:BANDS]
+    rest = sum((n for label, n in counts.items() if label not in labels), np.zeros(len(starts)))
+    header = {"type": "graph", "id": want["id"], "labels": labels}
+    bands = {f"n{i}": counts[label] for i, label in enumerate(labels)}
+    return packed(header, {"begin": starts, "end": ends, "rest": rest} | bands)
 
 
 def _columns(buckets: Any, columns: list[int], D: int) -> dict[str, Any]:

@@ -4,14 +4,12 @@ Level k is a ring of buckets of 4**k rows each. A bucket is a row of numbers, na
 least, greatest and mean value of each column.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from streamddcrp.typing import FloatArray
-
-__all__ = ["ALARMS", "BEGIN", "END", "HELD", "LABEL", "N_OWN", "SCORE", "THRESHOLD", "Pyramid",
-           "View"]  # fmt: skip
 
 BEGIN, END = 0, 1  # times of the first and the last row
 LABEL, HELD = 2, 3  # the most frequent label (-1: none yet), and its rows
@@ -34,6 +32,7 @@ class View(NamedTuple):
     buckets: FloatArray  # (M, F); the last one may be incomplete
 
 
+@dataclass
 class Pyramid:
     """Rings of buckets, at most ``most`` in a level; levels are made when first needed.
 
@@ -52,25 +51,27 @@ class Pyramid:
            [8. , 9. , 8.5]])
     """
 
-    def __init__(self, n_columns: int, most: int = MOST) -> None:
-        self.n_columns = n_columns
-        self._width = N_OWN + 3 * n_columns
-        room = min(MOST_BYTES // (8 * self._width), most)
+    n_columns: int
+    most: int = MOST
+    rings: list[FloatArray] = field(default_factory=list)  # with room for the buckets so far
+    counts: list[int] = field(default_factory=list)  # buckets that each level ever had
+
+    def __post_init__(self) -> None:
+        self._width = N_OWN + 3 * self.n_columns
+        room = min(MOST_BYTES // (8 * self._width), self.most)
         self._room = STEP * max(room // STEP, LEAST // STEP)
-        self._rings: list[FloatArray] = []
-        self._counts: list[int] = []
 
     @property
     def n_rows(self) -> int:
-        return self._counts[0] if self._counts else 0
+        return self.counts[0] if self.counts else 0
 
     @property
     def span(self) -> tuple[float, float]:
         """Times of the oldest known row and of the last row; NaN without rows."""
-        if not self._counts:
+        if not self.counts:
             return np.nan, np.nan
-        oldest = self._slice(len(self._rings) - 1, 0, 1)
-        end = self._slice(0, self._counts[0] - 1, self._counts[0])
+        oldest = self._slice(len(self.rings) - 1, 0, 1)
+        end = self._slice(0, self.counts[0] - 1, self.counts[0])
         if not len(oldest):
             oldest = self._slice(0, 0, 1)
         return float(oldest[0, BEGIN]), float(end[0, END])
@@ -81,12 +82,15 @@ class Pyramid:
             self._push(0, rows[start : start + self._room // 2])
 
     def _push(self, level: int, buckets: FloatArray) -> None:
-        if level == len(self._rings):
-            self._rings.append(np.full((self._room, self._width), np.nan))
-            self._counts.append(0)
-        before = self._counts[level]
-        self._counts[level] = after = before + len(buckets)
-        self._rings[level][np.arange(before, after) % self._room] = buckets
+        if level == len(self.rings):
+            self.rings.append(np.empty((0, self._width)))
+            self.counts.append(0)
+        before, ring = self.counts[level], self.rings[level]
+        self.counts[level] = after = before + len(buckets)
+        if len(ring) < min(after, self._room):
+            more = np.full((min(2 * after, self._room) - len(ring), self._width), np.nan)
+            self.rings[level] = np.concatenate([ring, more])
+        self.rings[level][np.arange(before, after) % self._room] = buckets
         whole = after // STEP - before // STEP
         if whole and level + 1 < LEVELS:
             first = before // STEP * STEP
@@ -101,7 +105,7 @@ class Pyramid:
         most buckets of the coarsest level.
         """
         chosen = View(0, 0, np.empty((0, self._width)))
-        for level, count in enumerate(self._counts):
+        for level, count in enumerate(self.counts):
             low = max(0, count - self._room)
             first, last = self._between(level, low, count, begin, end)
             if count == 0:
@@ -109,7 +113,7 @@ class Pyramid:
             tail = self._tail(level)
             if len(tail) and not (last == count and tail[0, BEGIN] <= end):
                 tail = tail[:0]
-            if low == 0 or first > low or level == len(self._counts) - 1:
+            if low == 0 or first > low or level == len(self.counts) - 1:
                 found = self._slice(level, max(first, last - most), last)
                 start = last - len(found)
                 chosen = View(level, start, np.concatenate([found, tail]))
@@ -127,46 +131,25 @@ class Pyramid:
     ) -> tuple[int, int]:
         """Return the first bucket that ends at ``begin`` or later, and the first one after."""
         order = np.arange(low, high) % self._room
-        ring = self._rings[level]
+        ring = self.rings[level]
         first = int(np.searchsorted(ring[order, END], begin, "left"))
         last = int(np.searchsorted(ring[order, BEGIN], end, "right"))
         return low + min(first, last), low + last
 
     def _slice(self, level: int, start: int, stop: int) -> FloatArray:
-        low = max(0, self._counts[level] - self._room)
-        found: FloatArray = self._rings[level][np.arange(max(start, low), stop) % self._room]
-        return found if self._counts[level] else found[:0]
+        low = max(0, self.counts[level] - self._room)
+        found: FloatArray = self.rings[level][np.arange(max(start, low), stop) % self._room]
+        return found if self.counts[level] else found[:0]
 
     def _tail(self, level: int) -> FloatArray:
         """Return the incomplete bucket, shape (1, F), or none."""
         parts, weights = [], []
         for finer in range(level - 1, -1, -1):
-            part = self._slice(finer, self._counts[finer + 1] * STEP, self._counts[finer])
+            part = self._slice(finer, self.counts[finer + 1] * STEP, self.counts[finer])
             parts.append(part)
             weights += [float(STEP**finer)] * len(part)
         rows = np.concatenate(parts) if parts else np.empty((0, self._width))
         return _joined(rows[None], np.array(weights)) if len(rows) else rows
-
-    def state(self) -> dict[str, Any]:
-        """Return arrays to store: the rings without their unused part."""
-        arrays: dict[str, Any] = {"counts": np.array(self._counts, np.int64)}
-        for level, (ring, count) in enumerate(zip(self._rings, self._counts, strict=True)):
-            arrays[f"ring{level}"] = ring[:count]
-        return arrays
-
-    def restore(self, arrays: dict[str, Any]) -> None:
-        """Restore what `state` returned; ignore it if its shape differs."""
-        counts = [int(count) for count in arrays["counts"]]
-        rings = [arrays[f"ring{level}"] for level in range(len(counts))]
-        if any(
-            ring.shape != (min(count, self._room), self._width)
-            for ring, count in zip(rings, counts, strict=True)
-        ):
-            return
-        self._counts, self._rings = counts, []
-        for ring in rings:
-            self._rings.append(np.full((self._room, self._width), np.nan))
-            self._rings[-1][: len(ring)] = ring
 
 
 def _joined(groups: FloatArray, weights: FloatArray) -> FloatArray:

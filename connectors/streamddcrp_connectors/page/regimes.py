@@ -1,7 +1,8 @@
 """Facts about each label of a stream: its rows, times and values."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,151 +14,110 @@ TOLD = 3  # columns named
 APART = 0.7  # standard deviations beyond which a column is named
 
 
-class Facts(NamedTuple):
-    """Facts of labels, one row each."""
+@dataclass
+class Facts:
+    """Facts of a label."""
 
-    label: IntArray
-    rows: IntArray
-    first: FloatArray
-    last: FloatArray
-    known: FloatArray  # (M, D) counts of values present
-    total: FloatArray  # (M, D) their sums
-    square: FloatArray  # (M, D) their sums of squares
+    label: int
+    rows: int
+    first: float
+    last: float
+    sums: FloatArray  # (3, D) over values present: their number, their sum, the sum of squares
 
 
+@dataclass
 class Regimes:
     """Facts of the ``most`` most recently seen labels."""
 
-    def __init__(self, columns: tuple[str, ...], most: int = MOST) -> None:
-        self.columns = columns
-        self._most = most
-        D = len(columns)
-        self._facts = Facts(
-            np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0),
-            np.empty((0, D)), np.empty((0, D)), np.empty((0, D)),
-        )  # fmt: skip
-        self._centre: FloatArray | None = None  # the first values, subtracted before summing
+    columns: tuple[str, ...]
+    most: int = MOST
+    facts: dict[int, Facts] = field(default_factory=dict)
+    centre: FloatArray | None = None  # the first values, subtracted before summing
 
     def learn(self, label: IntArray, t: FloatArray, values: FloatArray) -> None:
         """Take rows: labels (N,), those below 0 left out, times (N,) and values (N, D)."""
-        taken = label >= 0
-        if not taken.any():
+        taken = np.flatnonzero(label >= 0)
+        if not len(taken):
             return
-        label, t, values = label[taken], t[taken], values[taken]
-        if self._centre is None:
-            self._centre = np.nan_to_num(values[0])
-        ids, first, at, rows = np.unique(
-            label, return_index=True, return_inverse=True, return_counts=True
-        )
-        last = np.zeros(len(ids), np.int64)
-        last[at] = np.arange(len(label))
-        net = values - self._centre
+        if self.centre is None:
+            self.centre = np.nan_to_num(values[taken[0]])
+        net = values - self.centre
         known = np.isfinite(net)
         net = np.where(known, net, 0.0)
-        zeros = np.zeros((3, len(ids), values.shape[1]))
-        found = Facts(ids, rows.astype(np.int64), t[first], t[last], *zeros)
-        for total, cells in zip(found[4:], (known, net, net * net), strict=True):
-            np.add.at(total, at, cells)
-        self._add(found)
+        parts = np.stack([known, net, net * net])
+        for one in np.unique(label[taken]).tolist():
+            rows = np.flatnonzero(label == one)
+            first, last = t[rows[[0, -1]]].tolist()
+            self._add(Facts(one, len(rows), first, last, parts[:, rows].sum(axis=1)))
 
     def _add(self, new: Facts) -> None:
-        old = self._facts
-        place = {label: i for i, label in enumerate(old.label.tolist())}
-        here = np.array([place.get(label, -1) for label in new.label.tolist()])
-        both, i = here >= 0, here[here >= 0]
-        old.rows[i] += new.rows[both]
-        old.last[i] = new.last[both]
-        for mine, theirs in zip(old[4:], new[4:], strict=True):
-            mine[i] += theirs[both]
-        if not both.all():
-            new = Facts._make(cells[~both] for cells in new)
-            pairs = zip(old, new, strict=True)
-            self._facts = Facts._make(np.concatenate([a, b]) for a, b in pairs)
-        if len(self._facts.label) > self._most:
-            keep = np.sort(np.argsort(-self._facts.last, kind="stable")[: self._most])
-            self._facts = Facts._make(cells[keep] for cells in self._facts)
+        old = self.facts.get(new.label)
+        if old is not None:
+            last = max(old.last, new.last)
+            new = Facts(new.label, old.rows + new.rows, old.first, last, old.sums + new.sums)
+        self.facts[new.label] = new
+        if len(self.facts) > self.most:
+            del self.facts[min(self.facts, key=lambda label: self.facts[label].last)]
 
     def joined(self, label: int, into: int) -> None:
         """Add the rows of a merged label to the label that it joined."""
-        which = self._facts.label == label
-        if which.any():
-            mine = Facts._make(cells[which] for cells in self._facts)
-            self._facts = Facts._make(cells[~which] for cells in self._facts)
-            known = self._facts.label == into
-            last = max([float(mine.last[0]), *self._facts.last[known].tolist()])
-            self._add(mine._replace(label=np.array([into]), last=np.array([last])))
+        mine = self.facts.pop(label, None)
+        if mine is not None:
+            self._add(replace(mine, label=into))
 
     def table(self, most: int, also: Sequence[int] = ()) -> list[dict[str, Any]]:
         """Return ``most`` labels seen last, latest first, then those of ``also``.
 
         Of each: label, rows, first, last, words.
         """
-        facts = self._facts
-        order = np.argsort(-facts.last, kind="stable")
-        order = order[(np.arange(len(order)) < most) | np.isin(facts.label[order], also)]
+        order = sorted(self.facts.values(), key=lambda facts: -facts.last)
+        whole = np.sum([one.sums for one in order], axis=0)
         return [
             {
-                "label": int(facts.label[i]),
-                "rows": int(facts.rows[i]),
-                "first": float(facts.first[i]),
-                "last": float(facts.last[i]),
-                "words": self._words(int(i)),
+                "label": one.label, "rows": one.rows, "first": one.first, "last": one.last,
+                "words": self._words(one, whole),
             }
-            for i in order
-        ]
+            for n, one in enumerate(order)
+            if n < most or one.label in also
+        ]  # fmt: skip
 
     def telling(self, most: int) -> list[int]:
         """Return up to ``most`` columns whose means differ most between labels, in their order.
 
         The measure is the share of a column's variance between the labels' means, as in reports.
         """
-        D, facts = len(self.columns), self._facts
-        if most >= D or not len(facts.label):
+        D = len(self.columns)
+        if most >= D or not self.facts:
             return list(range(min(D, most)))
-        n = np.maximum(facts.known, 1)
-        mean, (centre, spread) = facts.total / n, self._all(np.ones(len(n), bool))
-        between = (facts.known * (mean - centre) ** 2).sum(axis=0) / np.maximum(
-            facts.known.sum(axis=0), 1
-        )
-        share = np.divide(between, spread**2, out=np.zeros(D), where=spread > 0)
+        sums = np.array([one.sums for one in self.facts.values()])
+        known, total, centre = sums[:, 0], sums[:, 1], _moments(sums.sum(axis=0))
+        apart = known * (total / np.maximum(known, 1.0) - centre[0]) ** 2
+        between = apart.sum(axis=0) / np.maximum(known.sum(axis=0), 1.0)
+        share = np.divide(between, centre[1] ** 2, out=np.zeros(D), where=centre[1] > 0)
         return sorted(np.argsort(-share, kind="stable")[:most].tolist())
 
-    def _all(self, which: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (D,) over the rows of some labels."""
-        n = np.maximum(self._facts.known[which].sum(axis=0), 1)
-        mean = self._facts.total[which].sum(axis=0) / n
-        spread = self._facts.square[which].sum(axis=0) / n - mean**2
-        return mean, np.sqrt(np.maximum(spread, 0.0))
-
-    def _words(self, i: int) -> str:
+    def _words(self, mine: Facts, whole: FloatArray) -> str:
         """Describe how a label differs, by column, in standard deviations of all rows."""
-        facts = self._facts
-        if self._centre is None or not self.columns:
+        if self.centre is None or not self.columns:
             return ""
-        n = np.maximum(facts.known[i], 1)
-        mean = facts.total[i] / n
-        others = np.arange(len(facts.label)) != i
-        if not others.any():
-            cells = zip(self.columns[:TOLD], (mean + self._centre)[:TOLD], strict=False)
+        mean, _ = _moments(mine.sums)
+        if len(self.facts) == 1:
+            cells = zip(self.columns[:TOLD], (mean + self.centre)[:TOLD], strict=False)
             return ", ".join(f"{name} {number(x)}" for name, x in cells)
-        there, _ = self._all(others)
-        _, spread = self._all(np.ones(len(others), bool))
+        (there, _), (_, spread) = _moments(whole - mine.sums), _moments(whole)
         far = np.divide(mean - there, spread, out=np.zeros(len(mean)), where=spread > 0)
-        far[facts.known[i] == 0] = 0.0
+        far[mine.sums[0] == 0] = 0.0
         parts = []
         for d in np.argsort(-np.abs(far), kind="stable")[:TOLD].tolist():
             if abs(far[d]) >= APART:
-                here, elsewhere = (number(float(x[d] + self._centre[d])) for x in (mean, there))
+                here, elsewhere = (number(float(x[d] + self.centre[d])) for x in (mean, there))
                 how = "high" if far[d] > 0 else "low"
                 parts.append(f"{self.columns[d]} {how}: {here} (others {elsewhere})")
         return "; ".join(parts) or "much like the others"
 
-    def state(self) -> dict[str, Any]:
-        centre = np.empty(0) if self._centre is None else self._centre
-        return {**self._facts._asdict(), "centre": centre}
 
-    def restore(self, arrays: dict[str, Any]) -> None:
-        """Restore what `state` returned, if its columns are the same."""
-        if arrays["total"].shape[1] == len(self.columns):
-            self._facts = Facts(*(arrays[name] for name in Facts._fields))
-            self._centre = arrays["centre"] if len(arrays["centre"]) or not self.columns else None
+def _moments(sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation (D,) of the rows that have these sums."""
+    known, total, square = sums
+    mean = total / np.maximum(known, 1.0)
+    return mean, np.sqrt(np.maximum(square / np.maximum(known, 1.0) - mean**2, 0.0))

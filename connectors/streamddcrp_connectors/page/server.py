@@ -14,7 +14,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from streamddcrp.validation import VERDICTS
 from streamddcrp_connectors.page.access import Access
-from streamddcrp_connectors.page.hub import Browser, Frame, Hub
+from streamddcrp_connectors.page.hub import Browser, Hub
 from streamddcrp_connectors.page.pyramid import ALARMS, BEGIN, END, LABEL, N_OWN, SCORE, THRESHOLD
 from streamddcrp_connectors.run.silences import stamp
 
@@ -114,7 +114,7 @@ class _Socket(_Guarded, WebSocketHandler):
         self.browser = Browser(self)
         self.hub.join(self.browser)
 
-    def send(self, frame: Frame) -> None:
+    def send(self, frame: bytes | str) -> None:
         try:
             sent = asyncio.ensure_future(self.write_message(frame, binary=isinstance(frame, bytes)))
         except WebSocketClosedError:
@@ -236,22 +236,17 @@ def _table(buckets: Any, streams: "Streams", *, single: bool) -> Any:
         stamps = np.rint(1e3 * cells).astype("datetime64[us]")
         return pa.array(stamps).cast(pa.timestamp("us", zone))
 
+    labels, alarms = (pa.array(buckets[:, at].astype(np.int64)) for at in (LABEL, ALARMS))
     columns = [("time", times(buckets[:, BEGIN]))]
-    if not single:
-        columns.append(("end", times(buckets[:, END])))
-    columns.append(("label", pa.array(buckets[:, LABEL].astype(np.int64))))
-    for name, place in (("score", SCORE), ("threshold", THRESHOLD)):
-        columns.append((name, pa.array(buckets[:, place], from_pandas=True)))
-    columns.append(("alarms", pa.array(buckets[:, ALARMS].astype(np.int64))))
+    columns += [] if single else [("end", times(buckets[:, END]))]
+    columns += [("label", labels), ("score", buckets[:, SCORE]),
+                ("threshold", buckets[:, THRESHOLD]), ("alarms", alarms)]  # fmt: skip
     D = len(job.columns)
     for d, name in enumerate(job.columns):
-        for k, what in enumerate(("least ", "most ", "mean ")):
-            cells = pa.array(buckets[:, N_OWN + k * D + d], from_pandas=True)
-            if not single:
-                columns.append((what + name, cells))
-            elif k == 0:
-                columns.append((name, cells))
-    return pa.Table.from_arrays([cells for _, cells in columns], [name for name, _ in columns])
+        for k, what in enumerate(("",) if single else ("least ", "most ", "mean ")):
+            columns.append((what + name, buckets[:, N_OWN + k * D + d]))
+    cells = [pa.array(column, from_pandas=True) for _, column in columns]
+    return pa.Table.from_arrays(cells, [name for name, _ in columns])
 
 
 def application(access: Access, hub: Hub) -> Application:

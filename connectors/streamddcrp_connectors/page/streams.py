@@ -1,8 +1,8 @@
 """What the page knows of each stream of a run; without keys there is one stream."""
 
-from collections import deque
+from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from streamddcrp.monitor.alarm import Alarms
 from streamddcrp.plots.segments import Numbers
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.page import pyramid as at
-from streamddcrp_connectors.page.regimes import Regimes
+from streamddcrp_connectors.page.regimes import MOST, Regimes
 from streamddcrp_connectors.page.volumes import Volumes
 
 COLUMNS = 64  # columns kept
@@ -67,6 +67,7 @@ class Rows(NamedTuple):
         return Rows(number, t, label, score, values, judged, self.why[which], texts)
 
 
+@dataclass
 class Feed:
     """The last ``most`` events; one of a table that is repeated is counted, not listed again.
 
@@ -79,9 +80,9 @@ class Feed:
     [(2, 'return', 2)]
     """
 
-    def __init__(self, most: int = EVENTS) -> None:
-        self.last_id = 0
-        self._entries: deque[dict[str, Any]] = deque(maxlen=most)
+    most: int = EVENTS
+    last_id: int = 0
+    entries: list[dict[str, Any]] = field(default_factory=list)
 
     def add(
         self, kind: str, label: int, t: float, into: int | None = None, why: str | None = None,
@@ -90,58 +91,59 @@ class Feed:
         """Note an event: its time, its reasons in words, and when it probably occurred."""
         self.last_id += 1
         n = 1
-        for back in range(0 if kind in ALONE else min(BACK, len(self._entries))):
-            entry = self._entries[-1 - back]
+        for back in range(0 if kind in ALONE else min(BACK, len(self.entries))):
+            entry = self.entries[-1 - back]
             if (entry["kind"], entry["label"], entry["into"]) == (kind, label, into):
                 n = entry["n"] + 1
-                del self._entries[-1 - back]
+                del self.entries[-1 - back]
                 break
         entry = {"id": self.last_id, "kind": kind, "label": label, "t": t, "into": into, "n": n}
-        self._entries.append(entry | {"why": why, "between": between})
+        self.entries.append(entry | {"why": why, "between": between})
+        del self.entries[: -self.most]
 
     def since(self, last_id: int) -> list[dict[str, Any]]:
-        return [entry for entry in self._entries if entry["id"] > last_id]
+        return [entry for entry in self.entries if entry["id"] > last_id]
 
     def alarm(self) -> dict[str, Any]:
         """Return when and why the last alarm began, as far as that is kept."""
-        entries = reversed(self._entries)
+        entries = reversed(self.entries)
         return next((entry for entry in entries if entry["kind"] == "alarm"), {})
 
     def reasons(self, begin: float, end: float) -> list[str]:
         """Return the reasons of events between two times: first those of each that come first."""
-        entries = [entry for entry in reversed(self._entries) if begin <= entry["t"] <= end]
+        entries = [entry for entry in reversed(self.entries) if begin <= entry["t"] <= end]
         said = [(e["why"] or "").split("; ") for e in entries if e["kind"] != "acknowledged"]
         return [text for place in zip_longest(*said, fillvalue="") for text in place if text]
 
-    def state(self) -> dict[str, Any]:
-        return {"last_id": self.last_id, "entries": list(self._entries)}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.last_id = state["last_id"]
-        self._entries.extend(state["entries"])
-
-
+@dataclass
 class Stream:
     """History, regimes, alarm and events of one stream."""
 
-    def __init__(self, job: Job) -> None:
-        one = job.key is None
-        self.pyramid = at.Pyramid(len(job.columns), **({} if one else {"most": OF_KEY}))
-        self.regimes = Regimes(job.columns, **({} if one else {"most": 64}))
-        self.feed = Feed(**({} if one else {"most": 60}))
-        self.volumes = Volumes() if job.text or job.epochs else None
-        self.became: dict[int, int] = {}  # merged labels, and what they joined
-        self.gone: dict[int, None] = {}  # dead labels, in order
-        self.stories: dict[int, dict[str, Any]] = {}  # words and examples by label
-        self.counts: list[float] = []  # probabilities of 0, 1, 2, .. regimes in the last rows
-        self.drawn: list[int] = []  # labels of the last stream graph
-        self.texts: list[tuple[float, int, str]] = []
-        self.numbers = Numbers()  # regime numbers, for regimes that lasted
-        self.row = -1  # number of the last row
-        self.on = False  # whether there is an alarm
-        self.alarmed = -np.inf  # time of the last alarm
-        self.n_alarms = 0
-        self.version = 0  # changes with every change
+    pyramid: at.Pyramid
+    regimes: Regimes
+    feed: Feed
+    volumes: Volumes | None
+    became: dict[int, int] = field(default_factory=dict)  # merged labels, and what they joined
+    gone: dict[int, None] = field(default_factory=dict)  # dead labels, in order
+    stories: dict[int, dict[str, Any]] = field(default_factory=dict)  # words, examples by label
+    counts: list[float] = field(default_factory=list)  # probabilities of 0, 1, 2, .. regimes now
+    drawn: list[int] = field(default_factory=list)  # labels of the last stream graph
+    texts: list[tuple[float, int, str]] = field(default_factory=list)
+    numbers: Numbers = field(default_factory=Numbers)  # of regimes that lasted
+    row: int = -1  # number of the last row
+    on: bool = False  # whether there is an alarm
+    alarmed: float = -np.inf  # time of the last alarm
+    n_alarms: int = 0
+    version: int = 0  # changes with every change
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """Return the stream of a job, or of one of its keys, before its first row."""
+        sizes = (at.MOST, MOST, EVENTS) if job.key is None else (OF_KEY, 64, 60)
+        most, labels, events = sizes
+        pyramid, regimes = at.Pyramid(len(job.columns), most), Regimes(job.columns, labels)
+        return cls(pyramid, regimes, Feed(events), Volumes() if job.text or job.epochs else None)
 
     def learn(self, rows: Rows) -> None:
         """Take rows, skipping those already taken."""
@@ -259,14 +261,18 @@ class Stream:
         }
 
 
+@dataclass
 class Streams:
     """All streams of a run."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.of: dict[str, Stream] = {} if job.key is not None else {"": Stream(job)}
-        self.n_rows = 0
-        self.learned = 0.0  # time of the last learning (s since 1970)
+    job: Job
+    of: dict[str, Stream] = field(default_factory=dict)
+    n_rows: int = 0
+    learned: float = 0.0  # time of the last learning (s since 1970)
+
+    def __post_init__(self) -> None:
+        if self.job.key is None:
+            self.of.setdefault("", Stream.of(self.job))
 
     def learn(self, batch: Any, learned: float) -> None:
         """Take rows as the observer sends them: row, time, key, label, score, then the features."""
@@ -309,7 +315,7 @@ class Streams:
 
     def stream(self, key: str) -> Stream:
         """Return the stream of a key and move it to the end of `of`."""
-        found = self.of.pop(key, None) or Stream(self.job)
+        found = self.of.pop(key, None) or Stream.of(self.job)
         self.of[key] = found
         if len(self.of) > KEYS:
             del self.of[next(iter(self.of))]

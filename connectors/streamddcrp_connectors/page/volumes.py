@@ -4,7 +4,7 @@ The rings of chunks follow `pyramid`: a chunk of level k has CHUNK * 4**k rows, 
 frequent labels sparsely.
 """
 
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,6 +20,7 @@ SMALL = -1
 Chunk = tuple[float, float, dict[int, int]]  # times of its ends, rows by label
 
 
+@dataclass
 class Volumes:
     """Numbers of rows by label and time.
 
@@ -33,40 +34,39 @@ class Volumes:
     ([0.0, 16.0, 32.0, 48.0], {3: [16, 16, 0, 0], 5: [0, 0, 16, 16]})
     """
 
-    def __init__(self) -> None:
-        self._levels: list[list[Chunk]] = [[]]
-        self._counts = [0]  # chunks that each level ever had
-        self._open: Chunk | None = None
-        self._in_open = 0
+    levels: list[list[Chunk]] = field(default_factory=lambda: [[]])
+    counts: list[int] = field(default_factory=lambda: [0])  # chunks that each level ever had
+    open: Chunk | None = None
+    in_open: int = 0  # its rows
 
     def learn(self, label: IntArray, t: FloatArray) -> None:
         """Take rows: labels (N,), none below 0, and times (N,) that never decrease."""
         start = 0
         while start < len(label):
-            n = min(CHUNK - self._in_open, len(label) - start)
+            n = min(CHUNK - self.in_open, len(label) - start)
             ids, rows = np.unique(label[start : start + n], return_counts=True)
             new = (
                 float(t[start]),
                 float(t[start + n - 1]),
                 dict(zip(ids.tolist(), rows.tolist(), strict=True)),
             )
-            self._open = new if self._open is None else _joined([self._open, new])
-            self._in_open += n
+            self.open = new if self.open is None else _joined([self.open, new])
+            self.in_open += n
             start += n
-            if self._in_open == CHUNK:
-                self._close(0, self._open)
-                self._open, self._in_open = None, 0
+            if self.in_open == CHUNK:
+                self._close(0, self.open)
+                self.open, self.in_open = None, 0
 
     def _close(self, level: int, chunk: Chunk) -> None:
-        if level == len(self._levels):
-            self._levels.append([])
-            self._counts.append(0)
-        ring = self._levels[level]
+        if level == len(self.levels):
+            self.levels.append([])
+            self.counts.append(0)
+        ring = self.levels[level]
         ring.append(chunk)
-        self._counts[level] += 1
+        self.counts[level] += 1
         if len(ring) > ROOM:
             del ring[0]
-        if self._counts[level] % STEP == 0 and level + 1 < LEVELS:
+        if self.counts[level] % STEP == 0 and level + 1 < LEVELS:
             self._close(level + 1, _joined(ring[-STEP:]))
 
     def view(
@@ -78,11 +78,11 @@ class Volumes:
         of many small labels count under `SMALL`.
         """
         found: list[Chunk] = []
-        for level, ring in enumerate(self._levels):
+        for level, ring in enumerate(self.levels):
             found = [
                 chunk for chunk in ring + self._tail(level) if chunk[1] >= begin and chunk[0] <= end
             ]
-            reaches = self._counts[level] == len(ring) or (ring and ring[0][0] <= begin)
+            reaches = self.counts[level] == len(ring) or (ring and ring[0][0] <= begin)
             if reaches and len(found) <= most:
                 break
         total: dict[int, IntArray] = {}
@@ -98,24 +98,10 @@ class Volumes:
         """Return the rows not yet in a complete chunk of a level, as one chunk."""
         rest: list[Chunk] = []
         for finer in range(level - 1, -1, -1):
-            n = self._counts[finer] - STEP * self._counts[finer + 1]
-            rest += self._levels[finer][len(self._levels[finer]) - n :]
-        rest += [] if self._open is None else [self._open]
+            n = self.counts[finer] - STEP * self.counts[finer + 1]
+            rest += self.levels[finer][len(self.levels[finer]) - n :]
+        rest += [] if self.open is None else [self.open]
         return [_joined(rest)] if rest else []
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "levels": [[_plain(chunk) for chunk in ring] for ring in self._levels],
-            "counts": self._counts,
-            "open": None if self._open is None else _plain(self._open),
-            "in_open": self._in_open,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._levels = [[_chunk(cells) for cells in ring] for ring in state["levels"]]
-        self._counts = state["counts"]
-        self._open = None if state["open"] is None else _chunk(state["open"])
-        self._in_open = state["in_open"]
 
 
 def _joined(chunks: list[Chunk]) -> Chunk:
@@ -128,11 +114,3 @@ def _joined(chunks: list[Chunk]) -> Chunk:
         rest = sum(total.values()) - sum(total[label] for label in kept)
         total = {label: total[label] for label in kept} | {SMALL: rest}
     return chunks[0][0], chunks[-1][1], total
-
-
-def _plain(chunk: Chunk) -> list[Any]:
-    return [chunk[0], chunk[1], list(chunk[2].items())]
-
-
-def _chunk(cells: list[Any]) -> Chunk:
-    return cells[0], cells[1], {int(label): int(n) for label, n in cells[2]}

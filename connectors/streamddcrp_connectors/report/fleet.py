@@ -14,7 +14,7 @@ from streamddcrp.plots.segments import Visit, visits
 from streamddcrp.plots.series import Labelled
 from streamddcrp.typing import FloatArray
 from streamddcrp_connectors.report.page import page_of, picture_of
-from streamddcrp_connectors.report.words import percent
+from streamddcrp_connectors.report.words import filled, percent
 
 N_LANES = 40
 FIRST, USUAL = 8, 250  # rows that describe how a stay began, and those to compare with
@@ -51,15 +51,7 @@ def report_of_fleet(name: str, fleet: Sequence[tuple[str, Labelled]]) -> tuple[s
             "share": percent(one.share) if one.share else "new", "group": group or "",
             "why": "; ".join(why),
         })  # fmt: skip
-    lines = [*facts, "", "Where each key stands. " + _RULE]
-    lines += [
-        f"  {row['key']}: {row['regime']} since {row['since']} ({row['rows']} rows), "
-        f"{row['share']}"
-        + (f", group {row['group']}" if row["group"] else "")
-        + (f": {row['why']}" if row["why"] else "")
-        for row in rows
-    ]
-    words = "\n".join(lines) + "\n"
+    words = filled("fleet.txt", facts=facts, rows=rows, rule=_RULE)
     page = page_of(
         "fleet.html", title=name, facts=facts, rows=rows, rule=_RULE,
         picture=picture_of(pictures["svg"], " ".join(facts), {}),

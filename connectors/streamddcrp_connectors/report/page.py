@@ -5,21 +5,20 @@ import hashlib
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from functools import cache
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from streamddcrp.errors import import_extra
 from streamddcrp.plots.figures import printable, short
-from streamddcrp.plots.findings import Findings, Regime, odd_features
+from streamddcrp.plots.findings import Findings, Regime
 from streamddcrp.plots.palette import COLOURS, DARK, GREY, colours_of
 from streamddcrp.plots.segments import HOLD, Visit
 from streamddcrp.plots.timeline import N_COLOURS, render
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.results import LabelledTexts
 from streamddcrp_connectors.report.stories import N_STORIES, Story, day_of, facts_of, survivors
-from streamddcrp_connectors.report.words import began, beginning, number, percent
+from streamddcrp_connectors.report.words import described, filled, number, templates
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _HEX = re.compile(r"#[0-9a-f]{6}", re.IGNORECASE)
@@ -34,37 +33,15 @@ _NEUTRAL = {
 _VARIABLES = _NEUTRAL | {colour.lower(): f"c{k}" for k, colour in enumerate(COLOURS)}
 
 
-def jinja() -> Any:
-    """Import Jinja, or say how to install it."""
-    return import_extra("jinja2", "pages need Jinja", "plot")
-
-
 def page_of(template: str, **values: Any) -> str:
     """Fill a template of this package; every value is escaped.
 
     The page's policy allows only its own script, so no request leaves the machine, whatever the
     data contain.
     """
-    environment = _environment()
-    script = environment.loader.get_source(environment, "page.js")[0]
+    script = templates().loader.get_source(templates(), "page.js")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page: str = environment.get_template(template).render(
-        script=script, digest=digest, colours=COLOURS, dark=DARK, **values
-    )
-    return page
-
-
-@cache
-def _environment() -> Any:
-    jinja2 = jinja()
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader(__package__),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    return filled(template, script=script, digest=digest, colours=COLOURS, dark=DARK, **values)
 
 
 def picture_of(svg: bytes, described: str, links: Mapping[str, tuple[str, str]]) -> str:
@@ -117,44 +94,31 @@ def page_of_regimes(findings: Findings) -> str:
 
     Bars of the picture link to rows of the tables, and rows link back.
     """
-    series, facts = findings.series, beginning(findings)
-    longest = sorted(findings.visits, key=lambda stay: (stay.first - stay.last, stay.first))
-    stays = sorted(longest[:N_VISITS], key=lambda stay: stay.first)
+    series, values = findings.series, described(findings, N_REGIMES, N_VISITS)
+    stays: list[Visit] = sorted(values["stays"], key=lambda stay: stay.first)
     urls: dict[Visit | int, str] = {stay: f"#visit-{n}" for n, stay in enumerate(stays, start=1)}
     urls |= {rank: f"#moment-{rank}" for rank in range(1, len(findings.moments) + 1)}
     svg = render(findings, ("svg",), urls, {"svg.fonttype": "none"})["svg"]
-    largest = findings.largest(N_REGIMES)
-    n_left = len(findings.regimes) - len(largest)
+    n_left = len(findings.regimes) - len(values["largest"])
     left_out = f" The {n_left:,} smallest regimes are left out." if n_left > 0 else ""
-    n_coloured = 0 if series.causes else N_COLOURS
-    coloured = colours_of(regime.label for regime in findings.largest(n_coloured))
-    place_of = {label: COLOURS.index(colour) for label, colour in coloured.items()}
+    coloured = findings.largest(0 if series.causes else N_COLOURS)
+    colours = colours_of(regime.label for regime in coloured)
+    described_by = " ".join([*values["facts"], "The tables below say what is in the picture."])
     return page_of(
         "regimes.html",
+        **values | {"stays": stays},
         title=series.name,
-        facts=facts,
-        picture=picture_of(
-            svg,
-            " ".join([*facts, "The tables below say what is in the picture."]),
-            _links(findings, stays),
-        ),
+        picture=picture_of(svg, described_by, _links(findings, stays)),
         caption=f"Each panel is a column, each dot a row{'' if series.causes else DOTS}; below "
         "them how surprising each row was, and when each regime was present. Bars and numbers are "
         "links to the tables.",
         example="regime 2, a date, a column",
         rule=f"A regime is a state that lasted for at least {HOLD} consecutive rows; one that "
         f"comes back keeps its number.{left_out}",
-        regimes=[
-            {"colour": place_of.get(regime.label)} | _regime(findings, regime) for regime in largest
-        ],
-        columns=_columns(findings, largest),
-        n_columns=len(series.features),
-        moments=[_moment(findings, k, p) for k, p in enumerate(findings.moments, start=1)],
-        visits=[
-            {"number": n, "colour": place_of.get(stay.label)} | _visit(findings, stay)
-            for n, stay in enumerate(stays, start=1)
-        ],
-        n_visits=len(findings.visits),
+        place_of={label: COLOURS.index(colour) for label, colour in colours.items()},
+        columns=range(min(len(series.features), N_COLUMNS)),
+        cell=_cell,
+        printable=printable,
     )
 
 
@@ -174,56 +138,19 @@ def _links(findings: Findings, stays: list[Visit]) -> dict[str, tuple[str, str]]
     }
 
 
-def _regime(findings: Findings, regime: Regime) -> dict[str, Any]:
-    series, at = findings.series, findings.series.clock.at
-    return {
-        "label": regime.label, "name": series.name_of(regime.label),
-        "n_rows": f"{regime.n_rows:,}", "share": percent(regime.share), "first": at(regime.first),
-        "last": "there at the end" if findings.lasts(regime) else at(regime.last),
-        "returns": regime.n_returns or "",
-    }  # fmt: skip
-
-
-def _columns(findings: Findings, regimes: list[Regime]) -> list[dict[str, Any]]:
-    """Return each column's name and, by regime, its mean and range."""
-
-    def cell(regime: Regime, d: int) -> tuple[str, str]:
-        if np.isnan(regime.mean[d]):
-            return "missing", ""
-        low, high = number(regime.low[d]), number(regime.high[d])
-        return number(regime.mean[d]), "" if low == high else f"{low} to {high}"
-
-    return [
-        {"name": printable(name), "cells": [cell(regime, d) for regime in regimes]}
-        for d, name in enumerate(findings.series.features[:N_COLUMNS])
-    ]
-
-
-def _moment(findings: Findings, rank: int, place: int) -> dict[str, Any]:
-    series = findings.series
-    odd = [
-        f"{printable(series.features[d])} {number(series.values[place, d])}"
-        for d in odd_features(series, place)
-    ]
-    return {
-        "rank": rank, "at": series.clock.at(place), "score": number(series.scores[place]),
-        "odd": ", ".join(odd) or "no values", "began": began(findings, place),
-    }  # fmt: skip
-
-
-def _visit(findings: Findings, stay: Visit) -> dict[str, Any]:
-    series, clock = findings.series, findings.series.clock
-    return {
-        "name": series.name_of(stay.label), "first": clock.at(stay.first),
-        "last": clock.at(stay.last), "length": clock.span(stay.first, stay.last),
-        "n_rows": f"{stay.last - stay.first + 1:,}",
-    }  # fmt: skip
+def _cell(regime: Regime, d: int) -> tuple[str, str]:
+    """Return the mean and the range of a column in a regime."""
+    if np.isnan(regime.mean[d]):
+        return "missing", ""
+    low, high = number(regime.low[d]), number(regime.high[d])
+    return number(regime.mean[d]), "" if low == high else f"{low} to {high}"
 
 
 N_MOMENTS = 10
 N_EVENTS = 40  # at most
 N_THEMES, N_OF_THEME = 20, 5  # and of stories named of each
 FEWEST = 5  # least texts of a story whose beginning and end are reported
+BURST = 8.0  # times the usual number of a story that goes on are a burst
 EDGE = 0.05  # share of texts at each end whose births and ends are not reported
 SHOWN = 160  # letters shown of a text
 RELATIONS = {"merge": ("joins", "now"), "return": ("returns", "was"), "split": ("parts", "from")}
@@ -264,42 +191,31 @@ def page_of_stories(
         unit=_unit(labelled),
         width=WIDTH,
         height=HEIGHT,
-        stories=[
-            _story(labelled, story, at[labels == story.label])
-            | {"drawn": f'id="layer-{story.label}"' in svg}
-            for story in shown
-        ],
-        themes=[
-            {
-                "size": f"{theme.size:,}",
-                "words": theme.words,
-                "n": len(own),
-                "stories": [story for story in own if story in shown][:N_OF_THEME],
-            }
-            for theme, own in themes[:N_THEMES]
-        ],
-        events=_events(labelled, stories, parts),
-        moments=[
-            {"at": day_of(labelled, i), "score": f"{surprise[i]:.0f}", "text": _text(labelled, i)}
-            for i in _largest(surprise)
-        ],
+        stories=shown,
+        drawn=lambda story: f'id="layer-{story.label}"' in svg,
+        bars=lambda story: _busy(at[labels == story.label]),
+        day=partial(day_of, labelled),
+        rate=partial(_rate, labelled),
+        text=partial(_text, labelled),
+        themes=themes[:N_THEMES],
+        n_of_theme=N_OF_THEME,
+        events=_events(labelled, stories, parts, at, labels),
+        surprise=surprise,
+        moments=_largest(surprise),
     )
 
 
-def _story(labelled: LabelledTexts, story: Story, at: FloatArray) -> dict[str, Any]:
-    return {
-        "label": story.label, "size": f"{story.size:,}", "words": story.words,
-        "copies": f"{story.copies:,} copies" if story.copies else "",
-        "first": day_of(labelled, story.first), "last": day_of(labelled, story.last),
-        "rate": _rate(labelled, story), "bars": _busy(at),
-        "texts": [_text(labelled, i) for i in story.examples],
-    }  # fmt: skip
-
-
 def _events(
-    labelled: LabelledTexts, stories: list[Story], parts: list[Story]
-) -> list[dict[str, Any]]:
-    """Describe the events of the largest stories, in order."""
+    labelled: LabelledTexts,
+    stories: list[Story],
+    parts: list[Story],
+    at: FloatArray,
+    labels: IntArray,
+) -> list[tuple[int, str, Story, str]]:
+    """Return the events of the largest stories, in order: text, what, story, more about it.
+
+    Places ``at`` and labels are (N,).
+    """
     n = len(labelled.labels)
     found, closed = [], set()
     for event in labelled.events:
@@ -312,19 +228,21 @@ def _events(
             found.append((story.first, "begins", story, ""))
         if story.label in closed if closed else story.last < (1.0 - 2.0 * EDGE) * n:
             found.append((story.last, "ends", story, ""))
+        rows = np.flatnonzero(labels == story.label)
+        bars, _ = np.histogram(at[rows], BARS, (0.0, 1.0))
+        most, before = int(bars.max()), int(bars[: bars.argmax()].sum())
+        if most > BURST * (1.0 + np.median(bars)) and (bars > 0).sum() > BARS / 2:
+            found.append((int(rows[before]), "bursts", story, f" ({most:,} of its texts)"))
     known = {story.label: story for story in parts}
     for event in labelled.events:
         if event.kind in RELATIONS and event.label in known and event.into in known:
             story, other = known[event.label], known[event.into]
             what, link = RELATIONS[event.kind]
             if story.size >= FEWEST:
-                found.append((event.index, what, story, f" ({link} {other.words})"))
+                said = f" ({link} {other.words})" if other is not story else ""
+                found.append((event.index, what, story, said))
     largest = sorted(found, key=lambda event: -event[2].size)[:N_EVENTS]
-    return [
-        {"at": day_of(labelled, i), "what": what, "size": f"{story.size:,}", "words": story.words,
-         "other": other}
-        for i, what, story, other in sorted(largest, key=lambda event: event[0])
-    ]  # fmt: skip
+    return sorted(largest, key=lambda event: event[0])
 
 
 def _largest(surprise: FloatArray) -> list[int]:

@@ -68,7 +68,7 @@ def make_report(
     match, nothing is written: ConfigError, SchemaError.
     """
     from streamddcrp.plots.figures import matplotlib  # noqa: PLC0415
-    from streamddcrp_connectors.report.page import jinja  # noqa: PLC0415
+    from streamddcrp_connectors.report.words import jinja  # noqa: PLC0415
     from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415 -- heavy: not for --help
 
     matplotlib("figure")

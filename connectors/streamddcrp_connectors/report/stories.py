@@ -1,6 +1,8 @@
 """The stories that a run found in texts: descriptions, a picture, lines of text."""
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,19 @@ from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.models.text.views import no_names, spelled
 from streamddcrp.plots.figures import matplotlib, rendered
-from streamddcrp.plots.stream import draw_stories as draw_stream
+from streamddcrp.plots.stream import plot_stories
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.results import LabelledTexts
+from streamddcrp_connectors.report.words import filled
 
 N_STORIES = 40  # described individually
 N_DRAWN = 30
 N_EXAMPLES = 3
 ALIKE = 0.6  # share of common words from which two texts are nearly the same
 LOOKED = 200  # most typical texts considered as examples
+FIXED = 0.9  # part of a template's lines with a token that does not vary
+ANY = "<*>"  # what stands for one that does
+MOST = 1000  # last texts of a story that are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class Story:
     label: int
     size: int
     copies: int  # texts with the same words as another
-    words: str  # the most typical ones
+    words: str  # the most typical ones, or the template of lines
     first: int  # position of its first text
     last: int
     examples: tuple[int, ...]  # positions of typical texts
@@ -59,14 +65,32 @@ def find_stories(labelled: LabelledTexts, labels: IntArray) -> tuple[list[Story]
     trade = no_names(np.append(stories_with, 0), len(said))
     for label, mine, parts, which, counts in said:
         own = ~trade[which]
-        top = top_words(which[own], counts[own].astype(np.float64), totals, names)
+        top = spelled(top_words(which[own], counts[own].astype(np.float64), totals, names))
         shared[which] = (counts - 1) / (len(mine) + 1)
         examples = _typical(mine, parts, shared)
         copies = len(parts) - len({own.tobytes() for own in parts})
         ends_at = int(mine[0]), int(mine[-1])
-        found.append(Story(label, len(mine), copies, spelled(top), *ends_at, examples))
+        found.append(Story(label, len(mine), copies, top, *ends_at, examples))
     found.sort(key=lambda story: (-story.size, story.label))
+    found = _named_by_templates(found, {label: mine for label, mine, *_ in said}, labelled.texts)
     return found, _beyond(np.nan_to_num(labelled.scores, nan=0.0), np.diff(ends).astype(np.float64))
+
+
+def _named_by_templates(stories: list[Story], rows: dict[int, IntArray], texts: Any) -> list[Story]:
+    """Name stories by the tokens that their texts have in place, if most texts are such lines."""
+    named, fit, n = [], 0, 0
+    for story in stories:
+        lines = [*map(str.split, {*map(str, texts.take(rows[story.label][-MOST:]).to_pylist())})]
+        usual = Counter(map(len, lines)).most_common(1)[0][0]
+        alike = [line for line in lines if len(line) == usual]
+        common = [Counter(column).most_common(1)[0] for column in zip(*alike, strict=True)]
+        fixed = [times >= FIXED * len(alike) for _, times in common]
+        words = (token if told else ANY for (token, _), told in zip(common, fixed, strict=True))
+        named.append(replace(story, words=" ".join(words)))
+        if len(lines) > 2:
+            fit += len(alike) * (2 * sum(fixed) >= usual > 1)
+            n += len(lines)
+    return named if 2 * fit > n else stories
 
 
 def survivors(labelled: LabelledTexts) -> IntArray:
@@ -148,7 +172,7 @@ def draw_stories(labelled: LabelledTexts, stories: list[Story]) -> dict[str, byt
         clock = labelled.clock
         scale = "dates" if clock.stamped else "rows" if clock.counts_rows else "time"
         urls = {story.label: f"#story-{story.label}" for story in stories[:N_STORIES]}
-        draw_stream(line.table(), live, ax, largest=N_DRAWN, scale=scale, merged=merged, urls=urls)
+        plot_stories(line.table(), live, ax, largest=N_DRAWN, scale=scale, merged=merged, urls=urls)
         return ax.figure
 
     return rendered(figure, style={"svg.fonttype": "none"})  # browsers have fonts for all scripts
@@ -163,13 +187,8 @@ def _times(labelled: LabelledTexts) -> FloatArray:
 
 def lines_of(labelled: LabelledTexts, stories: list[Story]) -> str:
     """Describe the stories in lines of text."""
-    lines = [facts_of(labelled, stories), ""]
-    lines += [
-        f"{story.size:7,}  {' - '.join(day_of(labelled, i) for i in (story.first, story.last))}  "
-        f"{story.words}"
-        for story in stories[:N_STORIES]
-    ]
-    return "\n".join(lines) + "\n"
+    facts, day = facts_of(labelled, stories), partial(day_of, labelled)
+    return filled("stories.txt", facts=facts, stories=stories[:N_STORIES], day=day)
 
 
 def facts_of(labelled: LabelledTexts, stories: list[Story]) -> str:

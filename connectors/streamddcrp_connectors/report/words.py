@@ -1,14 +1,16 @@
 """Findings in plain sentences."""
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from streamddcrp.errors import import_extra
+from streamddcrp.plots.figures import printable
 from streamddcrp.plots.findings import Findings, Regime, odd_features, telling_features
 from streamddcrp.plots.lanes import lanes_of_causes
-from streamddcrp.plots.segments import HOLD, Visit
-from streamddcrp.plots.series import Cause
+from streamddcrp.plots.segments import HOLD
 
 N_REGIMES = 12  # described individually
 N_FEATURES = 6  # described for each regime
@@ -17,35 +19,59 @@ N_RETURNS = 5  # dates of returns written out
 ALIGNED = 30  # longest names for which values are aligned
 
 
+def jinja() -> Any:
+    """Import Jinja, or say how to install it."""
+    return import_extra("jinja2", "pages need Jinja", "plot")
+
+
+@cache
+def templates() -> Any:
+    """Return the templates of this package; in pages every value is escaped."""
+    jinja2 = jinja()
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__),
+        autoescape=jinja2.select_autoescape(),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def filled(template: str, **values: Any) -> str:
+    """Fill a template of this package."""
+    text: str = templates().get_template(template).render(values)
+    return text
+
+
+def described(findings: Findings, n_regimes: int, n_stays: int) -> dict[str, Any]:
+    """Return what both the words and the page say, and the functions that write it."""
+    series, clock = findings.series, findings.series.clock
+    longest = sorted(findings.visits, key=lambda stay: (stay.first - stay.last, stay.first))
+    return {
+        "findings": findings, "series": series, "at": clock.at, "span": clock.span,
+        "name_of": series.name_of, "percent": percent, "facts": beginning(findings),
+        "largest": findings.largest(n_regimes), "stays": longest[:n_stays],
+        "moments": [_moment(findings, k, p) for k, p in enumerate(findings.moments, start=1)],
+    }  # fmt: skip
+
+
 def in_words(findings: Findings) -> str:
     """Describe the findings in lines of text."""
-    parts = [
-        beginning(findings),
-        _causes(findings.series.causes, findings.series.clock.at),
-        _regimes(findings),
-        _stays(findings),
-        _returns(findings),
-        _moments(findings),
-    ]
-    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
-
-
-def _causes(causes: tuple[Cause, ...], at: Any) -> list[str]:
-    """Say when each feature was on; ``at`` writes the time of a row."""
-    if not causes:
-        return []
-    shown = lanes_of_causes(causes)
-    lines = ["Features that were on (a regime is a combination of them):"]
-    for cause in shown:
-        rows = np.flatnonzero(cause.on)
-        n = len(rows)
-        lines.append(
-            f"  feature {cause.id}, {n:,} row{'' if n == 1 else 's'} "
-            f"from {at(int(rows[0]))} to {at(int(rows[-1]))}"
-        )
-    if len(causes) > len(shown):
-        lines.append(f"  {len(causes) - len(shown)} others, rarely on or on for good")
-    return lines
+    series, shared = findings.series, described(findings, N_REGIMES, N_STAYS)
+    columns = telling_features(findings, N_FEATURES)
+    back = [regime for regime in findings.regimes if regime.n_returns]
+    return filled(
+        "regimes.txt", **shared,
+        many=many, values=_values, hold=HOLD, n_regimes=N_REGIMES, n_returns=N_RETURNS,
+        columns=columns,
+        width=min(max((len(series.features[d]) for d in columns), default=0), ALIGNED),
+        left_out=[name for d, name in enumerate(series.features) if d not in columns],
+        smaller=[regime for regime in findings.regimes if regime not in shared["largest"]],
+        causes=[(cause, np.flatnonzero(cause.on).tolist()) for cause in
+                (lanes_of_causes(series.causes) if series.causes else ())],
+        back=sorted(back, key=lambda regime: (-regime.n_returns, regime.first)),
+    )  # fmt: skip
 
 
 def number(value: float) -> str:
@@ -74,7 +100,7 @@ def beginning(findings: Findings) -> list[str]:
     else:
         zone = ", in UTC" if clock.utc else ""
         period = f" from {clock.at(0)} to {clock.at(last)}{zone} ({clock.span(0, last)})"
-    lines = [f"{series.name}: {_count(len(series), 'row')}{period}."]
+    lines = [f"{series.name}: {many(len(series), 'row')}{period}."]
     if findings.early == len(series):
         lines.append(
             "All of them are the model's warm-up: nothing was fitted yet, so there is nothing to "
@@ -83,58 +109,11 @@ def beginning(findings: Findings) -> list[str]:
     elif findings.early:
         were = "row is" if findings.early == 1 else "rows are"
         lines.append(
-            f"{_count(findings.early, were)} the model's warm-up, before its first prediction, "
+            f"{many(findings.early, were)} the model's warm-up, before its first prediction, "
             "and left out below."
         )
     if series.measured is not None:
         lines.append("Values are shown with their seasons subtracted, as the model used them.")
-    return lines
-
-
-def _regimes(findings: Findings) -> list[str]:
-    if findings.early == len(findings.series):
-        return []
-    lines = [
-        f"{_count(len(findings.regimes), 'regime')}: states that lasted for at least {HOLD} "
-        "consecutive rows; one that comes back keeps its number."
-    ]
-    if findings.passing:
-        n_rows = sum(findings.passing.values())
-        lines.append(
-            f"{_count(len(findings.passing), 'other label')} never lasted so long "
-            f"({_count(n_rows, 'row')} in all)."
-        )
-    features = telling_features(findings, N_FEATURES)
-    for regime in findings.largest(N_REGIMES):
-        lines += ["", *_regime(findings, regime, features)]
-    if len(features) < len(findings.series.features):
-        names = findings.series.features
-        left_out = [name for d, name in enumerate(names) if d not in features]
-        lines += [
-            "",
-            f"These are {len(features)} of {len(names)} columns, those that changed most, and then "
-            "those that were odd at surprising moments. Left out above (choose with "
-            f"--features): {', '.join(left_out)}.",
-        ]
-    rest = len(findings.regimes) - N_REGIMES
-    if rest > 0:
-        shown = {regime.label for regime in findings.largest(N_REGIMES)}
-        share = sum(regime.share for regime in findings.regimes if regime.label not in shown)
-        lines += ["", f"{_count(rest, 'smaller regime')} with {percent(share)} of the rows."]
-    return lines
-
-
-def _regime(findings: Findings, regime: Regime, features: list[int]) -> list[str]:
-    clock = findings.series.clock
-    seen = f"first seen {clock.at(regime.first)}, "
-    seen += "there at the end" if findings.lasts(regime) else f"last seen {clock.at(regime.last)}"
-    name = findings.series.name_of(regime.label)
-    rows = f"{percent(regime.share)} of rows ({regime.n_rows:,})"
-    lines = [f"R{name[1:]}: {rows}, {seen} (id {regime.label})."]
-    names = [findings.series.features[d] for d in features]
-    width = min(max(map(len, names), default=0), ALIGNED)
-    for d, name in zip(features, names, strict=True):
-        lines.append(f"  {name:<{width}}  {_values(regime, d)}")
     return lines
 
 
@@ -148,65 +127,16 @@ def _values(regime: Regime, d: int) -> str:
     return f"mean {mean}, mostly {low} to {high} (lowest {least}, highest {most})"
 
 
-def _stays(findings: Findings) -> list[str]:
-    if len(findings.visits) < 2:
-        return []
-    longest = sorted(findings.visits, key=lambda stay: (stay.first - stay.last, stay.first))
-    lines = ["Longest stays:"]
-    lines += [
-        f"  {findings.series.name_of(stay.label)}, {_stay(findings, stay)}"
-        for stay in longest[:N_STAYS]
-    ]
-    return lines
-
-
-def _stay(findings: Findings, stay: Visit) -> str:
-    clock = findings.series.clock
-    n_rows = _count(stay.last - stay.first + 1, "row")
-    span = clock.span(stay.first, stay.last)
-    return (
-        f"{clock.at(stay.first)} to {clock.at(stay.last)} ({span + ', ' if span else ''}{n_rows})"
-    )
-
-
-def _returns(findings: Findings) -> list[str]:
-    back = [regime for regime in findings.regimes if regime.n_returns]
-    if len(findings.regimes) < 2:
-        return []
-    if not back:
-        return ["No regime came back after another had taken over."]
-    clock = findings.series.clock
-    lines = ["Came back after another regime had taken over:"]
-    back.sort(key=lambda regime: (-regime.n_returns, regime.first))
-    for regime in back[:N_REGIMES]:
-        dates = [clock.at(stay.first) for stay in regime.visits[1:]]
-        shown = ", ".join(dates[:N_RETURNS]) + (", ..." if len(dates) > N_RETURNS else "")
-        times = {1: "once", 2: "twice"}.get(len(dates), f"{len(dates):,} times")
-        lines.append(f"  {findings.series.name_of(regime.label)}, {times}: {shown}")
-    if len(back) > N_REGIMES:
-        lines.append(f"  and {_count(len(back) - N_REGIMES, 'other regime')}")
-    return lines
-
-
-def _moments(findings: Findings) -> list[str]:
-    if not findings.moments:
-        return []
+def _moment(findings: Findings, rank: int, place: int) -> dict[str, Any]:
     series = findings.series
-    lines = [
-        "Most surprising moments (nats), farthest above the rows around first, numbered as in the "
-        "picture:"
+    odd = [
+        f"{printable(series.features[d])} {number(series.values[place, d])}"
+        for d in odd_features(series, place)
     ]
-    for rank, place in enumerate(findings.moments, start=1):
-        score = f"surprise {number(series.scores[place])}"
-        values = ", ".join(
-            f"{series.features[d]} {number(series.values[place, d])}"
-            for d in odd_features(series, place)
-        )
-        what = [values or "no values", began(findings, place)]
-        lines.append(
-            f"  {rank}. {series.clock.at(place)}: {score}; {'; '.join(filter(None, what))}"
-        )
-    return lines
+    return {
+        "rank": rank, "at": series.clock.at(place), "score": number(series.scores[place]),
+        "odd": ", ".join(odd) or "no values", "began": began(findings, place),
+    }  # fmt: skip
 
 
 def began(findings: Findings, place: int) -> str:
@@ -220,7 +150,12 @@ def began(findings: Findings, place: int) -> str:
     return ""
 
 
-def _count(n: int, what: str) -> str:
+def many(n: int, what: str) -> str:
+    """Write a number of things.
+
+    >>> many(1, "row"), many(2345, "row")
+    ('1 row', '2,345 rows')
+    """
     plural = "" if n == 1 or what.endswith(("is", "are")) else "s"
     return f"{n:,} {what}{plural}"
 

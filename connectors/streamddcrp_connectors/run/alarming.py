@@ -6,7 +6,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,7 +165,7 @@ class Alarming:
                 _LOG.info("an alarm of %s at row %d is silent (%s)", who, row, said)
         news = news.filter(pa.array([said is None for said in silent], pa.bool_()))
         if self._window is None or "time" not in kept:
-            return self._told(news, np.arange(len(news) + 1))
+            return self._told(news, [news.slice(place, 1) for place in range(len(news))])
         if self._waiting is None:
             self._waiting, self._since = news.slice(0, 0), time.monotonic()
         self._waiting = pa.concat_batches([self._waiting, news])
@@ -184,7 +183,7 @@ class Alarming:
         if waiting is None:
             return None
         window = self._window or 0.0
-        whole, cuts, kept = [], [0], []
+        groups, kept = [], [np.empty(0, np.int64)]
         for status in (FIRING, RESOLVED):
             rows = np.flatnonzero(np.array(waiting.column("status").to_pylist()) == status)
             t = _seconds(waiting)[rows]
@@ -193,29 +192,23 @@ class Alarming:
                 if n == len(rows) < _MOST and now <= t[0] + window:
                     kept.append(rows)
                     break
-                whole.append(rows[:n])
-                cuts.append(cuts[-1] + n)
+                groups.append(waiting.take(pa.array(rows[:n])))
                 rows, t = rows[n:], t[n:]
-        told = np.concatenate([np.empty(0, np.int64), *whole])
-        left = np.sort(np.concatenate([np.empty(0, np.int64), *kept]))
-        self._waiting = waiting.take(pa.array(left))
-        if len(told):
+        self._waiting = waiting.take(pa.array(np.sort(np.concatenate(kept))))
+        if groups:
             self._since = time.monotonic()
-        return self._told(waiting.take(pa.array(told)), np.array(cuts))
+        return self._told(waiting, groups)
 
-    def _told(self, news: Any, cuts: Any) -> Any:
-        """Make one message of each group of rows, which begin at ``cuts``."""
-        keys = self._keys(news)
-        first = news.take(pa.array(cuts[:-1], pa.int64())).drop_columns([_BRIEF])
-        groups = [keys[a:b] for a, b in pairwise(cuts.tolist())]
-        named = [", ".join(group[:_NAMED]) for group in groups]
-        briefs = [
-            of[_BRIEF].to_pylist() for of in (news.slice(a, b - a) for a, b in pairwise(cuts))
-        ]
-        first_rows = first.to_pylist()
-        texts = [self._text(*of) for of in zip(groups, first_rows, briefs, strict=True)]
-        first = first.append_column("n", pa.array(np.diff(cuts)))
+    def _told(self, news: Any, groups: list[Any]) -> Any:
+        """Make one message of each group of news."""
+        first = pa.concat_batches([news.slice(0, 0), *(group.slice(0, 1) for group in groups)])
+        keys, rows = [self._keys(group) for group in groups], first.to_pylist()
+        briefs = [group.column(_BRIEF).to_pylist() for group in groups]
+        texts = [self._text(*of) for of in zip(keys, rows, briefs, strict=True)]
+        first = first.drop_columns([_BRIEF])
+        first = first.append_column("n", pa.array([len(group) for group in groups], pa.int64()))
         if "key" in news.schema.names:
+            named = [", ".join(of[:_NAMED]) for of in keys]
             first = first.append_column("keys", pa.array(named, pa.string()))
         return first.append_column("text", pa.array(texts, pa.string()))
 

@@ -14,7 +14,7 @@ travel as data, in order, and the caller of the source decides to stop or to set
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -145,7 +145,9 @@ class Columns:
                 return replace(self, time=ends[0])
         for name in self.raw:
             if name not in there:
-                raise ConfigError(f"{where} has no column {name!r}; it has {_shown(available)}")
+                more = f", .. {len(available):,} in all" if len(available) > 20 else ""
+                has = (", ".join(available[:20]) or "none") + more
+                raise ConfigError(f"{where} has no column {name!r}; it has {has}")
         return self
 
     def resolve(self, available: Sequence[str], where: str) -> "Columns":
@@ -270,7 +272,8 @@ def canonical(
             array = _typed_numbers(held := raw.column(name), name)
             rule = NUMBER_RULE.format(missing="empty")
         arrays.append(array)
-        for row in _lost(held, array):
+        lost = pc.and_(held.is_valid(), array.is_null()) if array.null_count else pa.array([False])
+        for row in np.flatnonzero(lost.to_numpy(zero_copy_only=False)).tolist():
             cell = held[row].as_py()
             reason = f"column {name!r} {rule}, got {cell!r}{way_out(cell)}"
             refused.setdefault(row, Refusal(reason, values(row)))
@@ -283,7 +286,9 @@ def times_of(
     """Read a column as times; return them, their kind, and the column less marks of missing."""
     if _is_text(held.type):
         held = trimmed(pc.cast(held, pa.string()))
-        kind = kind or _first_kind(held, name, wanted)
+        if kind is None:  # that of the first cell which is a time at all, however many come at once
+            found = (find_kind(held[row : row + 1], name, wanted) for row in range(len(held)))
+            kind = next(filter(None, found), None)
         if kind is None:
             return pa.nulls(len(held), pa.float64()), None, held
     elif pa.types.is_temporal(held.type) or pa.types.is_boolean(held.type):
@@ -297,15 +302,6 @@ def times_of(
     if cells is not None and array.null_count > held.null_count:
         held = cells.present(held)
     return array, kind, held
-
-
-def _first_kind(cells: Any, name: str, wanted: Wanted) -> TimeKind | None:
-    """Return the kind of the first cell of a column of strings that is a time at all.
-
-    So it does not depend on how many rows come at once.
-    """
-    found = (find_kind(cells[row : row + 1], name, wanted) for row in range(len(cells)))
-    return next(filter(None, found), None)
 
 
 def _kind_of(numbers: Any, name: str, wanted: Wanted) -> TimeKind | None:
@@ -334,8 +330,12 @@ def assemble(
     names = list(columns.names)
     made = list(arrays)
     if refused:
+        cells: list[dict[str, str] | None] = [None] * len(made[0])
+        for row, (reason, held) in refused.items():
+            text = reason.encode(errors="backslashreplace").decode()  # no lone surrogates in Arrow
+            cells[row] = {"reason": text, "values": json.dumps(held)}
         names.append(REFUSED)
-        made.append(_refusals(refused, len(made[0])))
+        made.append(pa.array(cells, _REFUSED_TYPE))
     return pa.record_batch(made, names=names)
 
 
@@ -379,30 +379,13 @@ def plain(cell: Any) -> Any:
     return str(value)
 
 
-def _refusals(refused: Mapping[int, Refusal], n_rows: int) -> Any:
-    cells: list[dict[str, str] | None] = [None] * n_rows
-    for row, (reason, values) in refused.items():
-        text = reason.encode(errors="backslashreplace").decode()  # no lone surrogates in Arrow
-        cells[row] = {"reason": text, "values": json.dumps(values)}
-    return pa.array(cells, _REFUSED_TYPE)
-
-
-def _lost(held: Any, array: Any) -> list[int]:
-    """Rows that held something which the conversion made null."""
-    if array.null_count == 0:
-        return []
-    lost: list[int] = np.flatnonzero(
-        held.is_valid().to_numpy(zero_copy_only=False)
-        & array.is_null().to_numpy(zero_copy_only=False)
-    ).tolist()
-    return lost
-
-
 def _stamps(held: Any, name: str, kind: TimeKind | None, wanted: Wanted) -> tuple[Any, TimeKind]:
     if pa.types.is_timestamp(held.type) or pa.types.is_date(held.type):
         zoned = getattr(held.type, "tz", None) is not None
-        if kind is None or kind.partition("@")[0] not in ("timestamp", "instant"):
-            kind = "instant" if zoned else "timestamp"
+        kind = kind or ("instant" if zoned else "timestamp")
+        if kind.partition("@")[0] not in ("timestamp", "instant"):
+            message = f"the time is of kind timestamp, that of earlier rows is of kind {kind}"
+            raise SchemaError(message)
         if wanted.zone is not None and not zoned and "@" not in kind:
             kind = f"timestamp@{wanted.zone}"
         try:
@@ -448,12 +431,6 @@ def _keys(cells: Any, name: str) -> Any:
     if _is_text(kind) or pa.types.is_integer(kind):
         return pc.cast(cells, pa.string())
     raise SchemaError(f"column {name!r} has type {kind}; a key must be text or a whole number")
-
-
-def _shown(names: Sequence[str]) -> str:
-    """List some names for a message."""
-    more = f", .. {len(names):,} in all" if len(names) > 20 else ""
-    return (", ".join(names[:20]) or "none") + more
 
 
 def repeated(names: Sequence[str]) -> str | None:

@@ -20,7 +20,7 @@ from streamddcrp_connectors.options import INTERRUPTED, REFUSED, in_json, say
 from streamddcrp_connectors.request import Look, Request
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.columns import Columns, Reading
-from streamddcrp_connectors.run.config import DEFAULT, find_recipe, read_season
+from streamddcrp_connectors.run.config import DEFAULT, find_recipe, number_or_text, read_season
 from streamddcrp_connectors.run.gather import Stopped
 from streamddcrp_connectors.run.job import describe, find_cursor
 from streamddcrp_connectors.run.loop import STORE_NAME, Summary, Watcher, numbered, open_store, run
@@ -110,7 +110,7 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     options: dict[str, Any] = {}
     default = DEFAULT if request.text is None else "text"
     if request.epoch is not None:  # only one model has epochs
-        default, options["epoch"] = "temporal-dpm", _number(request.epoch)
+        default, options["epoch"] = "temporal-dpm", number_or_text(request.epoch)
     if request.season is not None:
         options["season"] = read_season(request.season)
     recipe = find_recipe(request.model, options, default)
@@ -162,7 +162,8 @@ def _run(
                 click.echo(line)
             return Summary()
         store = stack.enter_context(open_store(folder)) if folder else None
-        bar = stack.enter_context(_bar(source.n_rows, shown=show))
+        look = {"unit": " rows", "unit_scale": True, "file": sys.stderr, "disable": not show}
+        bar = stack.enter_context(tqdm(total=source.n_rows, **look))
 
         def advance(summary: Summary) -> None:
             refused = f", {summary.refused:,} refused" if summary.refused else ""
@@ -214,13 +215,6 @@ def _rule(request: Request, key: str | None) -> AlarmRule:
     )
 
 
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 class _Json(logging.Formatter):
     """A JSON object for each record."""
 
@@ -261,17 +255,6 @@ def _dead_letters(on_error: str | None, folder: Path | None, *, live: bool) -> D
         message = f"--on-error must be stop, dead-letter or dead-letter=FILE, got {on_error!r}"
         raise ConfigError(message)
     return None
-
-
-def _bar(total: int | None, *, shown: bool) -> Any:
-    return tqdm(
-        total=total,
-        unit=" rows",
-        unit_scale=True,
-        file=sys.stderr,
-        smoothing=0.1,
-        disable=not shown,
-    )
 
 
 ROWS = 10

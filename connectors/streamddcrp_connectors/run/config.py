@@ -39,15 +39,10 @@ def find_recipe(
     model_class = find(MODELS, name)
     recipe_for(model_class, options, model_class.from_bytes, f"{where} (for {name})")
     where = f"the options for {name}"
-    if "epoch" in (more or {}) and "epoch" not in inspect.signature(model_class).parameters:
-        raise ConfigError(
-            f"--epoch: {name} learns row by row and has no epochs; leave it out, or say --model "
-            "temporal-dpm. A memory in time is an option of a TOML file given to --model, such as "
-            'model = "text" and decay = "1d"'
-        )
-    if "season" in (more or {}) and "season" not in inspect.signature(model_class).parameters:
-        message = f"--season: {name} has no seasons; leave it out, or say --model {DEFAULT}"
-        raise ConfigError(message)
+    for option, other in (("epoch", "temporal-dpm"), ("season", DEFAULT)):
+        if option in (more or {}) and option not in inspect.signature(model_class).parameters:
+            message = f"--{option}: {name} has no {option}s; leave it out, or say --model {other}"
+            raise ConfigError(message)
     return recipe_for(model_class, {**options, **(more or {})}, model_class.from_bytes, where)
 
 
@@ -61,13 +56,16 @@ def read_season(text: str) -> Any:
     """
     if text.strip() == "none":
         return None
-    items: list[float | str] = []
-    for item in map(str.strip, text.split(",")):
-        try:
-            items.append(float(item))
-        except ValueError:
-            items.append(item)
+    items = [number_or_text(item.strip()) for item in text.split(",")]
     return items[0] if len(items) == 1 else tuple(items)
+
+
+def number_or_text(text: str) -> float | str:
+    """Return the number that an option of two kinds is, or the option."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def read_options(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import io
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,11 @@ from streamddcrp_connectors.run.columns import (
     canonical,
     refusals,
 )
+from streamddcrp_connectors.run.lines import MAX_LINE
 
 _LOG = logging.getLogger("streamddcrp.run")
+csv.field_size_limit(MAX_LINE)  # texts may be longer than its 128 KiB
+LONGEST = 10_000  # letters of a name
 MOST_LINES, MOST_BYTES = 1000, 1 << 20  # of a row whose quoted cells go over several lines
 
 
@@ -68,7 +72,6 @@ class CsvRows:
         self.names = [*dialect.names] or self._header(header)
         # a last row of empty cells: a quote left open before it swallows it
         self._bare = b"\n" + self._sep.encode() * max(len(self.names) - 1, 1)
-        self._sentinel = self._sep.encode() * (len(self.names) - 1) or b'""'
         cells = rb"(?m)^((?:[^\t\n]*\t){%d}[^\t\n]*)" % (len(self.names) - 1)
         word = rb"\t[^\t\n0-9]*[A-Za-z][^\t\n0-9]*"  # behind the last cell
         self._noted = re.compile(cells + rb"(?:" + word + rb")+(?=\r?$)")
@@ -102,6 +105,9 @@ class CsvRows:
                 names = [" ".join(name.split()) for name in next(read, [])]
             except csv.Error as error:
                 raise SchemaError(f"{where}: the header line cannot be read: {error}") from error
+        if max(map(len, names), default=0) > LONGEST:
+            message = f"{where}: the header line cannot be read: a name is too long"
+            raise SchemaError(message)
         if not any(names):
             raise SchemaError(f"{where} is empty: its first line must name the columns")
         made = [*named(names)]
@@ -113,8 +119,6 @@ class CsvRows:
 
     def settled(self, data: bytes) -> int:
         """Return how many bytes are of whole rows: a quoted cell may go on in lines to come."""
-        if b'"' not in data:
-            return len(data)
         return len(data) - self._rows_of(data, whole=False)[2]
 
     def decode(
@@ -124,30 +128,19 @@ class CsvRows:
         block = self._plain(block)
         if columns.time or columns.key:
             block = self._without_bare(block)
-        if b'"' not in block and _is_clean(block):
-            raw, uneven = self._parse(block, columns)
-            broken: dict[int, Refusal] = {}
-        else:
-            lines, broken = _sound_lines(*self._rows_of(block)[:2], self._sep.encode())
-            parts, uneven = self._parse_apart(lines, columns, 0)
-            raw = pa.concat_batches([self._parse(b"", columns)[0], *parts])
+        raw, broken = self._read(block, columns.raw)
         batch, kind = canonical(raw, columns, kind, cells=self.cells)
         if self.clock is not None:
             batch = _less_words(batch, raw.column(self.clock), columns)
-        if not broken and not uneven:
-            return batch, kind
-        n_rows = len(broken) + len(uneven) + raw.num_rows
-        seen = np.delete(np.arange(n_rows), sorted(broken))  # the rows that the parser saw
-        broken |= {int(seen[row]): refusal for row, refusal in uneven.items()}
-        return _spread(batch, broken, columns), kind
+        if broken:
+            batch, refused = refusals(batch)
+            batch = assemble(columns, batch.columns, refused | broken, lambda _: None)
+        return batch, kind
 
     def sample(self, block: bytes, names: Sequence[str] = ()) -> Any:
         """Return columns of lines, all by default, as strings, less lines that are no rows."""
-        columns = Columns(None, None, tuple(names or self.names))
-        block = self._without_bare(self._plain(block))
-        lines, _ = _sound_lines(*self._rows_of(block)[:2], self._sep.encode())
-        parts, _ = self._parse_apart(lines, columns, 0)
-        return pa.concat_batches([self._parse(b"", columns)[0], *parts])
+        raw, broken = self._read(self._without_bare(self._plain(block)), names or self.names)
+        return raw.take(pa.array(np.delete(np.arange(len(raw)), [*broken])))
 
     def _without_bare(self, block: bytes) -> bytes:
         """Leave out lines of nothing but separators, as spreadsheets have them at the end."""
@@ -205,6 +198,8 @@ class CsvRows:
         Also how many bytes at the end may be part of a longer row, too.
         """
         lines = block.split(b"\n")
+        if b'"' not in block:
+            return lines, set(), 0
         odd = [number for number, line in enumerate(lines) if line.count(b'"') % 2]
         rows: list[bytes] = []
         opened: set[int] = set()
@@ -241,70 +236,83 @@ class CsvRows:
             if size > MOST_BYTES:
                 return None, first
             if line.count(b'"') % 2 and not _is_open(row, sep):
-                cells = next(csv.reader(io.StringIO(row.decode("utf-8", "replace"), newline=""),
-                                        delimiter=self._sep), [])  # fmt: skip
-                return (row, number + 1) if len(cells) == len(self.names) else (None, first)
+                whole = len(self._cut(row.decode("utf-8", "replace"))) == len(self.names)
+                return (row, number + 1) if whole else (None, first)
         over = len(lines) - first < MOST_LINES
         return None, len(lines) if over else first
 
-    def _parse_apart(
-        self, lines: list[bytes], columns: Columns, first: int
-    ) -> tuple[list[Any], dict[int, Refusal]]:
-        """Parse lines, halving them until those with an open quote stand alone."""
-        if not lines:
-            return [], {}
-        block = b"\n".join([*lines, self._sentinel])
-        reason = "a quote is not closed on its line"
-        try:
-            batch, uneven = self._parse(block, columns)
-        except pa.ArrowInvalid as error:
-            reason = f"cannot be read as CSV: {error}"
-        else:
-            if batch.num_rows + len(uneven) == len(lines) + 1:
-                shifted = {first + row: refusal for row, refusal in uneven.items()}
-                return [batch.slice(0, batch.num_rows - 1)], shifted
-        if len(lines) == 1:
-            return [], {first: Refusal(reason, lines[0].decode())}
-        half = len(lines) // 2
-        left, left_uneven = self._parse_apart(lines[:half], columns, first)
-        right, right_uneven = self._parse_apart(lines[half:], columns, first + half)
-        return left + right, left_uneven | right_uneven
+    def _read(self, block: bytes, names: Sequence[str]) -> tuple[Any, dict[int, Refusal]]:
+        """Read columns of cells as text, and say what is no row; its cells are null.
 
-    def _parse(self, block: bytes, columns: Columns) -> tuple[Any, dict[int, Refusal]]:
-        """Parse all cells as text; lines of a wrong width are set aside."""
-        uneven: dict[int, Refusal] = {}
-
-        def set_aside(row: Any) -> str:
-            found, expected = row.actual_columns, row.expected_columns
-            reason = f"{found} cells where the header names {expected} columns"
-            if expected == 1:
-                reason += (
-                    f"; cells are taken to stand between {SEPARATORS.get(self._sep, self._sep)}"
-                )
-            uneven[row.number - 1] = Refusal(reason, row.text)
-            return "skip"
-
-        names = [*dict.fromkeys(filter(None, (*columns.raw, self.clock)))]
+        Arrow parses a block in which each line is a whole row.
+        """
+        names = [*dict.fromkeys(filter(None, (*names, self.clock)))]
         schema = pa.schema([(name, pa.string()) for name in names])
-        empty = pa.record_batch([pa.array([], pa.string()) for _ in schema], schema=schema)
-        if not block.strip(b"\r\n"):
-            return empty, {}
+        lines, opened, _ = self._rows_of(block)
+        full = [line for line in lines if line not in (b"", b"\r")]
+        whole = not opened and len(lines) == block.count(b"\n") + 1 and _is_clean(block)
+        if full and whole and not _is_open(full[-1], self._sep.encode()):
+            with suppress(pa.ArrowInvalid):
+                raw = self._parsed(block, schema)
+                if len(raw) == len(full):
+                    return raw, {}
+        rows: list[Sequence[str]] = []
+        broken: dict[int, Refusal] = {}
+        for number, line in enumerate(lines):
+            if row := line.removesuffix(b"\r"):
+                cells, reason = self._cells(row, is_open=number in opened)
+                if reason:
+                    broken[len(rows)] = Refusal(reason, row.decode(errors="replace"))
+                    cells = [""] * len(self.names)
+                rows.append(cells)
+        columns = [*zip(*rows, strict=True)] or [()] * len(self.names)
+        read = ([cell or None for cell in columns[self.names.index(name)]] for name in names)
+        return pa.record_batch([pa.array(cells, pa.string()) for cells in read], schema), broken
+
+    def _cells(self, row: bytes, *, is_open: bool) -> tuple[list[str], str]:
+        """Return the cells of a row, and why it is none; else an empty text."""
+        quoted, sep = b'"' in row, self._sep.encode()
+        try:
+            text = row.decode()
+            if is_open or (quoted and _is_open(row, sep)):
+                return [], "a quote is not closed on its line"
+            within = rb"(?<![^" + re.escape(sep) + rb'])"(?:[^"]++|"")*+"'
+            if b"\r" in row and b"\r" in re.sub(within, b"", row):
+                return [], "a carriage return inside the line"
+            cells = self._cut(text)
+        except UnicodeDecodeError as error:
+            return [], f"not UTF-8 text ({error.reason} at byte {error.start})"
+        except csv.Error as error:
+            return [], f"cannot be read as CSV: {error}"
+        expected, reason = len(self.names), ""
+        if len(cells) != expected:
+            reason = f"{len(cells)} cells where the header names {expected} columns"
+            if expected == 1:
+                between = SEPARATORS.get(self._sep, self._sep)
+                reason += f"; cells are taken to stand between {between}"
+        return cells, reason
+
+    def _cut(self, row: str) -> list[str]:
+        return next(csv.reader(io.StringIO(row, newline=""), delimiter=self._sep), [])
+
+    def _parsed(self, block: bytes, schema: Any) -> Any:
         table = pc_csv.read_csv(
             pa.py_buffer(block),
             read_options=pc_csv.ReadOptions(
                 use_threads=False, column_names=self.names, block_size=len(block) + 1
             ),
             parse_options=pc_csv.ParseOptions(
-                delimiter=self._sep, invalid_row_handler=set_aside, newlines_in_values=b'"' in block
+                delimiter=self._sep, newlines_in_values=b'"' in block
             ),
             convert_options=pc_csv.ConvertOptions(
                 column_types=schema,
-                include_columns=names,
+                include_columns=schema.names,
                 null_values=[""],
                 strings_can_be_null=True,
             ),
         )
-        return pa.concat_batches([empty, *table.to_batches()]), uneven
+        empty = pa.record_batch([pa.array([], pa.string()) for _ in schema], schema=schema)
+        return pa.concat_batches([empty, *table.to_batches()])
 
 
 def _less_words(batch: Any, clocks: Any, columns: Columns) -> Any:
@@ -333,41 +341,3 @@ def _is_open(row: bytes, sep: bytes) -> bool:
     cell = rb'(?>"(?:[^"]++|"")*+"' + bare + rb'|(?!")' + bare + rb")"
     before = re.match(rb"(?:" + cell + re.escape(sep) + rb")*+", row)
     return re.fullmatch(cell, row[before.end() if before else 0 :]) is None
-
-
-def _sound_lines(
-    rows: list[bytes], opened: set[int], sep: bytes
-) -> tuple[list[bytes], dict[int, Refusal]]:
-    """Leave blank lines out, and refuse lines that are not one row of text."""
-    quoted = re.compile(rb"(?<![^" + re.escape(sep) + rb'])"(?:[^"]++|"")*+"')
-    sound: list[bytes] = []
-    broken: dict[int, Refusal] = {}
-    for number, line in enumerate(rows):
-        row = line[:-1] if line.endswith(b"\r") else line
-        if not row:
-            continue
-        within = b"\r" in row and b"\r" in quoted.sub(b"", row)
-        reason = "a carriage return inside the line" if within else ""
-        reason = "a quote is not closed on its line" if number in opened else reason
-        try:
-            row.decode()
-        except UnicodeDecodeError as error:
-            reason = f"not UTF-8 text ({error.reason} at byte {error.start})"
-        if reason:
-            broken[len(sound) + len(broken)] = Refusal(reason, row.decode(errors="replace"))
-        else:
-            sound.append(row)
-    return sound, broken
-
-
-def _spread(batch: Any, broken: dict[int, Refusal], columns: Columns) -> Any:
-    """Put the rows of a batch back between the broken lines."""
-    batch, refused = refusals(batch)
-    n_rows = batch.num_rows + len(broken)
-    places = np.delete(np.arange(n_rows), sorted(broken))
-    source = np.full(n_rows, -1)
-    source[places] = np.arange(batch.num_rows)
-    take = pa.array(source, mask=source < 0)
-    refused = {int(places[row]): refusal for row, refusal in refused.items()} | broken
-    arrays = [batch.column(name).take(take) for name in columns.names]
-    return assemble(columns, arrays, refused, lambda row: None)

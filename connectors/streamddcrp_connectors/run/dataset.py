@@ -17,10 +17,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from streamddcrp.checkpoint.codec import sync_folder
 from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.lateness import seconds_of
-from streamddcrp_connectors.run.log import sync_folder
 from streamddcrp_connectors.run.sinks import RowLog
 
 ROWS, EVERY = "1000000", "1h"

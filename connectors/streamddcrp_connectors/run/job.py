@@ -12,12 +12,8 @@ from streamddcrp_connectors.run.models import CURSOR, Recipe
 from streamddcrp_connectors.run.outputs import Outputs
 from streamddcrp_connectors.run.sources import Source
 
-_KINDS = {
-    "job": dict,
-    "rows": int,
-    "refused": int,
-    "source": object,
-}  # of what stands in every cursor
+_KINDS = {"job": dict, "rows": int, "refused": int, "source": object}  # in every cursor
+_ABSENT = "not given"
 
 
 def describe(source: Source, recipe: Recipe, outputs: Outputs) -> dict[str, Any]:
@@ -29,7 +25,7 @@ def describe(source: Source, recipe: Recipe, outputs: Outputs) -> dict[str, Any]
         "source": source.identity(),
         "columns": {"time": columns.time, "key": columns.key, "features": columns.features} | text,
     }
-    job |= outputs.identities()
+    job |= {name: sink.identity for name, sink in outputs.sinks.items()}
     described: dict[str, Any] = json.loads(json.dumps(job))  # as it comes back from the store
     return described
 
@@ -54,8 +50,9 @@ def find_cursor(
     for part in {**cursor["job"], **job}:
         before, now = cursor["job"].get(part), job.get(part)
         if before != now:
+            other = "other" if part.endswith("s") else "another"
             raise CheckpointError(
-                f"the checkpoint {store.path.parent} was made with {_other(part)}: "
+                f"the checkpoint {store.path.parent} was made with {other} {part}: "
                 f"{_difference(before, now)}; run as before, or use a new checkpoint folder"
             )
     return cursor
@@ -76,26 +73,16 @@ def fitting() -> Iterator[None]:
         raise CheckpointError(message) from error
 
 
-def _other(part: str) -> str:
-    return f"other {part}" if part.endswith("s") else f"another {part}"
-
-
-def _difference(before: Any, now: Any) -> str:
+def _difference(before: Any, now: Any, name: str = "it") -> str:
+    """Say what differs between two parts of jobs, down to single settings."""
     if isinstance(before, dict) and isinstance(now, dict):
-        names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-        return ", ".join(_difference_of(name, before, now) for name in names)
-    return f"then {_shown(before)}, now {_shown(now)}"
-
-
-def _difference_of(name: str, before: dict[str, Any], now: dict[str, Any]) -> str:
-    if isinstance(before.get(name), dict) and isinstance(now.get(name), dict):
-        return _difference(before[name], now[name])
-    then, later = (_shown(job[name]) if name in job else "not given" for job in (before, now))
+        pairs = ((before.get(one, _ABSENT), now.get(one, _ABSENT), one) for one in before | now)
+        return ", ".join(_difference(*pair) for pair in pairs if pair[0] != pair[1])
+    then, later = (
+        value if value is _ABSENT else json.dumps(value, ensure_ascii=False)
+        for value in (before, now)
+    )
     return f"{name} was {then}, now {later}"
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _refuse_leftovers(folder: Path) -> None:

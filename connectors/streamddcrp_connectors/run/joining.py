@@ -13,16 +13,14 @@ def joined(batches: Sequence[Any]) -> Any:
         return batches[0]
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     for place, kinds in enumerate(zip(*(t.schema.types for t in tables), strict=False)):
-        if {*kinds} - {pa.bool_(), pa.null()}:
-            tables = [_counted(table, place) for table in tables]
+        if {*kinds} - {pa.bool_(), pa.null()}:  # flags become zeros and ones, which Arrow can widen
+            name = tables[0].field(place).name
+            tables = [
+                table.set_column(place, name, pc.cast(table.column(place), pa.int8()))
+                if pa.types.is_boolean(table.schema.types[place])
+                else table
+                for table in tables
+            ]
     table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
     made = table.to_batches()
     return made[0] if made else batches[0]
-
-
-def _counted(table: Any, place: int) -> Any:
-    """Make a column of flags one of zeros and ones, which Arrow can widen."""
-    field = table.schema.field(place)
-    if not pa.types.is_boolean(field.type):
-        return table
-    return table.set_column(place, field.name, pc.cast(table.column(place), pa.int8()))

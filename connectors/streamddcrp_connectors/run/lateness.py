@@ -99,7 +99,10 @@ class Lateness:
             reason = f"column {self._columns.time!r} lies more than --late wait behind the newest"
             rows, more = _apart(rows, late, reason)
             refused |= more
-        return self._released(_together(self._held, rows)), refused
+        if self._held is not None:
+            numbers = np.concatenate([self._held.numbers, rows.numbers])
+            rows = Rows(numbers, joined([self._held.batch, rows.batch]), rows.columns)
+        return self._released(rows), refused
 
     @property
     def lenient(self) -> bool:
@@ -130,15 +133,11 @@ class Lateness:
                     return rows, {}  # the series lies in the future as a whole
             bad = times > latest
         else:
-            before = np.concatenate([[self._first(times)], times[:-1]])
-            fine = np.where(times <= before + ahead, times, -np.inf)
-            while True:  # what is too far ahead is no measure for the rows after it
-                limit = np.maximum.accumulate(np.concatenate([[self._first(times)], fine[:-1]]))
-                now = np.where(times <= limit + ahead, times, -np.inf)
-                if np.array_equal(now, fine):
-                    break
-                fine = now
-            bad, what = fine == -np.inf, "all rows before it"
+            newest, what = self._first(times), "all rows before it"
+            bad = np.zeros(len(times), bool)
+            for place, time_ in enumerate(times.tolist()):
+                bad[place] = time_ > newest + ahead  # then it is no measure for the rows after it
+                newest = newest if bad[place] else max(newest, time_)
         if not bad.any():
             return rows, {}
         column = self._columns.time
@@ -152,12 +151,8 @@ class Lateness:
         keys = [""] * len(rows)
         if self._columns.key is not None:
             keys = rows.batch.column(self._columns.key).to_pylist()
-        names, which = np.unique(np.array(keys, dtype=object).astype(str), return_inverse=True)
-        for number, key in enumerate(names.tolist()):
-            places = np.flatnonzero(which == number)
-            start = self._last.pop(key, times[places[0]])
-            times[places] = np.maximum(np.maximum.accumulate(times[places]), start)
-            self._last[key] = times[places[-1]].item()
+        for place, (key, time_) in enumerate(zip(map(str, keys), times.tolist(), strict=True)):
+            self._last[key] = times[place] = max(time_, self._last.pop(key, time_))
         while len(self._last) > MOST:
             del self._last[next(iter(self._last))]
         column = rows.batch.schema.get_field_index(self._columns.time)
@@ -218,10 +213,3 @@ def _apart(rows: Rows, bad: Any, reason: str) -> tuple[Rows, dict[int, Refusal]]
 
 def _sorted(rows: Rows) -> Rows:
     return rows.take(np.lexsort((rows.numbers, _numbers(rows))))
-
-
-def _together(held: Rows | None, rows: Rows) -> Rows:
-    if held is None:
-        return rows
-    batch = joined([held.batch, rows.batch])
-    return Rows(np.concatenate([held.numbers, rows.numbers]), batch, rows.columns)

@@ -124,6 +124,7 @@ class LineRows:
             if times.null_count and not times[row].is_valid
         }
         rest = pc.replace_substring_regex(texts, self._stamp, "", max_replacements=1)
+        rest = pc.utf8_ltrim_whitespace(rest)
         batch = assemble(columns, [times, rest], refused, lambda _: None)
         return batch, f"{form}|{cells[-1].as_py() or ''}"
 

@@ -7,9 +7,9 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from streamddcrp.errors import SchemaError
 
@@ -26,20 +26,9 @@ class RotatedError(SchemaError):
         self.cut = cut
 
 
+@dataclass
 class LineReader:
     r"""Cut a stream of bytes into blocks of whole lines, in memory bounded by the block.
-
-    Parameters
-    ----------
-    live : bool
-        The stream has no known end (a pipe): hand over the lines there are.
-    follow : bool
-        At the end of the file wait for more, and hand over an empty block each time that there is
-        none; a line without its line feed is never handed over.
-    idle : float, optional
-        With ``follow``: end after that many seconds without new data (default: never).
-    newest : callable, optional
-        With ``follow``: returns the file to which lines are added now (default: ``name``).
 
     Examples
     --------
@@ -48,51 +37,45 @@ class LineReader:
     [b'one\ntwo\n', b'three\n', b'four']
     """
 
-    def __init__(
-        self,
-        stream: BinaryIO,
-        name: str,
-        *,
-        live: bool = False,
-        follow: bool = False,
-        idle: float | None = None,
-        poll: float = 0.1,
-        newest: Callable[[], os.PathLike[str]] | None = None,
-    ) -> None:
-        self._stream = stream
-        self._name = name
-        self._live = live or follow
-        self._follow = follow
-        self._idle = idle
-        self._poll = poll
-        self._newest = newest or (lambda: Path(name))
+    stream: Any  # binary
+    name: str
+    _: KW_ONLY
+    live: bool = False  # it has no known end (a pipe): hand over the lines there are
+    # At the end of the file wait for more, and hand over an empty block each time that there is
+    # none; a line without its line feed is never handed over.
+    follow: bool = False
+    idle: float | None = None  # then end after that many seconds without new data
+    poll: float = 0.1
+    newest: Callable[[], os.PathLike[str]] | None = None  # the file to which lines are added now
+    position: int = 0
+
+    def __post_init__(self) -> None:
+        self.live |= self.follow
         self._waited = 0.0
-        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
-        self._data = b""  # what was read last; handed over as far as _at
-        self._at = 0
-        self._n_lines = 0  # line feeds in the rest
-        self.position = 0
+        self.go_on(self.stream, 0)
 
     def seek(self, position: int) -> None:
         """Go to the byte after a line that was handed over before."""
-        size = os.fstat(self._stream.fileno()).st_size
+        size = os.fstat(self.stream.fileno()).st_size
         if position > size:
-            message = f"{self._name} is shorter than what was already read: was it replaced?"
+            message = f"{self.name} is shorter than what was already read: was it replaced?"
             raise SchemaError(message)
         if position:
-            self._stream.seek(position - 1)
-            around = self._stream.read(3)
+            self.stream.seek(position - 1)
+            around = self.stream.read(3)
             ended = around[:1] == b"\n" or around[1:] in (b"", b"\r", b"\r\n")
             if not ended and around[1:2] != b"\n":
-                message = f"{self._name}: its last line has grown since it was read as a whole row"
+                message = f"{self.name}: its last line has grown since it was read as a whole row"
                 raise SchemaError(message)
-        self._stream.seek(position)
-        self.go_on(self._stream, position)
+        self.stream.seek(position)
+        self.go_on(self.stream, position)
 
     def go_on(self, stream: Any, position: int) -> None:
         """Read on in a stream that stands at the byte after a line."""
-        self._stream, self._read = stream, getattr(stream, "read1", stream.read)
-        self._data, self._at, self._n_lines, self.position = b"", 0, 0, position
+        self.stream, self.position = stream, position
+        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+        self._data = b""  # what was read last; handed over as far as _at
+        self._at = self._n_lines = 0  # n_lines: line feeds in the rest
 
     def peek(self, size: int) -> bytes:
         """Return about this many bytes from here on; they are still handed over later.
@@ -109,9 +92,9 @@ class LineReader:
                 self._check_length(len(self._data))
             if not chunk:
                 ended = self._has_line() or not self._waits()
-            elif self._live and not self._follow:
+            elif self.live and not self.follow:
                 ended = self._has_line()
-        if ended and not self._follow and not (self._live and self._has_line()):
+        if ended and not self.follow and not (self.live and self._has_line()):
             return self._data
         first = len(self._data) - len(self._data.lstrip())
         return self._data[
@@ -133,7 +116,7 @@ class LineReader:
         When following, an empty block says that nothing came.
         """
         while True:
-            while self._n_lines >= max_lines or (self._live and self._n_lines):
+            while self._n_lines >= max_lines or (self.live and self._n_lines):
                 yield self._cut(max_lines)
             chunk = self._next()
             if not chunk:
@@ -142,7 +125,7 @@ class LineReader:
                 yield b""
                 continue
             self._waited = 0.0
-            if self._follow:
+            if self.follow:
                 self._check_tail(len(chunk))
             self._data, self._at = self._data[self._at :] + chunk, 0
             self._n_lines += chunk.count(b"\n")
@@ -150,7 +133,7 @@ class LineReader:
                 self._check_length(len(self._data))
         while self._n_lines:
             yield self._cut(max_lines)
-        if self._at < len(self._data) and not self._follow:
+        if self._at < len(self._data) and not self.follow:
             yield self._take(len(self._data))
 
     def _cut(self, max_lines: int) -> bytes:
@@ -174,42 +157,42 @@ class LineReader:
 
     def _waits(self) -> bool:
         """Wait a little at the end of a file that is followed; False: long enough."""
-        if not self._follow or (self._idle is not None and self._waited >= self._idle):
+        if not self.follow or (self.idle is not None and self._waited >= self.idle):
             return False
         self._check_same_file()
-        time.sleep(self._poll)
-        self._waited += self._poll
+        time.sleep(self.poll)
+        self._waited += self.poll
         return True
 
     def _check_same_file(self) -> None:
         """Say when no more can come at the end of a file, since it was cut or exchanged."""
-        opened = os.fstat(self._stream.fileno())
-        cut = opened.st_size < self._stream.tell()
+        opened = os.fstat(self.stream.fileno())
+        cut = opened.st_size < self.stream.tell()
         try:
-            there = os.stat(self._newest())
+            there = os.stat(self.newest() if self.newest else self.name)
         except OSError:
             return  # removed, perhaps to be written again
         if not cut and os.path.samestat(opened, there):
             return
         if not cut:  # what writes may still hold the old file open
-            time.sleep(self._poll)
-            if os.fstat(self._stream.fileno()).st_size > self._stream.tell():
+            time.sleep(self.poll)
+            if os.fstat(self.stream.fileno()).st_size > self.stream.tell():
                 return
-        message = f"{self._name} was {'cut' if cut else 'replaced'} while it was being followed"
+        message = f"{self.name} was {'cut' if cut else 'replaced'} while it was being followed"
         raise RotatedError(message, cut=cut)
 
     def _check_tail(self, n_new: int) -> None:
         """Say when what stands before new bytes is not what was read there."""
         tail = self._data[-_TAIL:]
-        start = self._stream.tell() - n_new - len(tail)
-        if os.pread(self._stream.fileno(), len(tail), start) != tail:
-            message = f"{self._name} was cut while it was being followed"
+        start = self.stream.tell() - n_new - len(tail)
+        if os.pread(self.stream.fileno(), len(tail), start) != tail:
+            message = f"{self.name} was cut while it was being followed"
             raise RotatedError(message, cut=True)
 
     def _check_length(self, length: int) -> None:
         if length > MAX_LINE:
             raise SchemaError(
-                f"{self._name} has a line of more than {MAX_LINE >> 20} MiB after byte "
+                f"{self.name} has a line of more than {MAX_LINE >> 20} MiB after byte "
                 f"{self.position}: it does not hold one row on each line"
             )
 

@@ -8,6 +8,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from streamddcrp.checkpoint.codec import sync_folder
 from streamddcrp.errors import CheckpointError, ConfigError
 
 Position = dict[str, Any]  # {"bytes", "digest"} of a file
@@ -100,13 +101,3 @@ def _digest(file: FileIO, length: int) -> Any:
         digest.update(block)
         length -= len(block)
     return digest
-
-
-def sync_folder(folder: Path) -> None:
-    """Force a new name onto the disk: a recorded length must not outlive its file."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -320,21 +320,16 @@ class Run:
                 _LOG_RUN.info("from row %s on there can be alarms", f"{summary.rows:,}")
             causes = self._models.reasons(rows, results, np.flatnonzero(judged.began))
         wanted = 0.0 if alarming is None else alarming.alarm.calibrating
+        names = self.names if self._cursor["named"] else None
+        events = events if events is None or names is None else names.put_on(events)
         epoch = Epoch(
-            rows, results, self._named(events), None, len(refused), self._models, summary, 0.0,
-            judged, wanted, causes,
+            rows, results, events, None, len(refused), self._models, summary, 0.0, judged, wanted,
+            causes,
         )  # fmt: skip
         if judged is not None and alarming is not None:
-            names = self.names if self._cursor["named"] else None
             alarms = alarming.tell(results, judged, causes, names)
         outputs.write(results, epoch.events, alarms, refused)
         return replace(epoch, alarms=alarms)
-
-    def _named(self, batch: Any) -> Any:
-        """Add the names that people gave, to events or alarms."""
-        if batch is None or self.names is None or not self._cursor["named"]:
-            return batch
-        return self.names.put_on(batch)
 
     def _warn(self) -> None:
         """Say once when most rows are refused: that is rarely what is wanted."""

@@ -123,7 +123,9 @@ class Names:
         if not made.begin < made.end:
             raise ValueError("a silence must end after it begins")
         self._keep([*self.silences, told][-SILENCES:])
-        self._did(SILENCED, by, [made.key], _when(told))
+        when = [f"{name} {told[name]}" for name in ("from", "until", "weekly") if name in told]
+        why = f" ({told['reason']})" if told["reason"] else ""
+        self._did(SILENCED, by, [made.key], " ".join(when) + why)
 
     def end_silence(self, at: int, t: float, by: str = "") -> None:
         """End a silence, by its place, at a time (s since 1970)."""
@@ -176,25 +178,15 @@ class Names:
         try:
             self._read_at = path.stat().st_mtime_ns
             kept = json.loads(path.read_text(encoding="utf-8"))
-            self._names, self._acknowledged = {}, {}
-            for key, names in kept["names"].items():
-                self._names[key] = {int(label): str(name) for label, name in names.items()}
-            self._verdicts = {
-                str(key): {
-                    int(label): choice("verdict", one, VERDICTS) for label, one in of.items()
-                }
-                for key, of in kept.get("verdicts", {}).items()
-            }
-            for key, t in kept["acknowledged"].items():
-                self._acknowledged[key] = float(t)
-            self.history = [
-                {
-                    "at": float(done["at"]),
-                    "keys": [*map(str, done["keys"])],
-                    **{name: str(done[name]) for name in ("did", "by", "what")},
-                }
-                for done in kept.get("history", [])
-            ]
+            self._names, self._verdicts = (
+                {key: {int(label): str(text) for label, text in of.items()}
+                 for key, of in kept.get(what, {}).items()}
+                for what in ("names", "verdicts")
+            )  # fmt: skip
+            for verdict in (one for of in self._verdicts.values() for one in of.values()):
+                choice("verdict", verdict, VERDICTS)
+            self._acknowledged = {key: float(t) for key, t in kept["acknowledged"].items()}
+            self.history = [done | {"at": float(done["at"])} for done in kept.get("history", [])]
             self._keep([{**table} for table in kept.get("silences", [])])
         except (OSError, ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
             message = f"{path} does not hold names of regimes: {error}; restore or remove it"
@@ -207,12 +199,6 @@ class Names:
             kept |= {"verdicts": self._verdicts, "history": self.history}
             kept["silences"] = self.silences
             write_atomic(self._path, json.dumps(kept, indent=1).encode())
-
-
-def _when(table: Mapping[str, str]) -> str:
-    """Return when a silence is, and why, in words."""
-    when = [f"{name} {table[name]}" for name in ("from", "until", "weekly") if name in table]
-    return " ".join(when) + (f" ({table['reason']})" if table["reason"] else "")
 
 
 def _sentence(done: Mapping[str, Any]) -> str:

@@ -35,27 +35,23 @@ def first_earlier(source: Source) -> int | None:
     """
     if not _has_order(source):
         return None
-    name, key, n_rows = source.columns.time, source.columns.key, 0
-    parts = []
+    n_rows, newest = 0, dict[Any, Any]()  # the last time of each key
     with suppress(StreamDDCRPError):  # what cannot be read is refused when the rows are learned
         for batch, _ in source.read_after(None):
-            parts.append(batch)
-            n_rows += batch.num_rows
+            ticks, lost = _ticks(batch.column(source.columns.time))
+            to_come = (time.time_ns() + _DAY) if ticks.dtype.kind == "i" else np.inf
+            key = source.columns.key
+            keys = [None] * len(ticks) if key is None else batch.column(key).to_pylist()
+            known = zip(keys, ticks.tolist(), (~lost & (ticks < to_come)).tolist(), strict=True)
+            for place, (one, tick, there) in enumerate(known):
+                if there:
+                    if tick < newest.get(one, tick):
+                        return n_rows + place
+                    newest[one] = tick
+            n_rows += len(ticks)
             if n_rows >= _FIRST_ROWS:
                 break
-    if not n_rows:
-        return None
-    pieces = [_ticks(part.column(name)) for part in parts]
-    ticks, lost = (np.concatenate(piece) for piece in zip(*pieces, strict=True))
-    to_come = (time.time_ns() + _DAY) if ticks.dtype.kind == "i" else np.inf
-    there = np.flatnonzero(~lost & (ticks < to_come))
-    if key is not None:
-        keys = pa.chunked_array([part.column(key) for part in parts]).combine_chunks()
-        codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-        there = there[np.argsort(codes[there], kind="stable")]
-    falls = np.diff(ticks[there]) < 0
-    falls &= True if key is None else np.diff(codes[there]) == 0
-    return int(there[1:][falls].min()) if falls.any() else None
+    return None
 
 
 def _has_order(source: Source) -> bool:

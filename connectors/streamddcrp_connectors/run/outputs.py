@@ -171,9 +171,6 @@ class Outputs:
         """Messages that nobody took so far."""
         return sum(getattr(sink, "undelivered", 0) for sink in self.sinks.values())
 
-    def identities(self) -> dict[str, str]:
-        return {name: sink.identity for name, sink in self.sinks.items()}
-
     def check_distinct(self, source: Source) -> None:
         """Refuse to write over what is read, or twice to one file."""
         words = {"events": "file of events", "alarms": "file of alarms"}

@@ -19,8 +19,6 @@ from typing import Any
 
 from streamddcrp.errors import ConfigError
 
-__all__ = ["MODELS", "SINKS", "SOURCES", "find", "installed", "is_installed"]
-
 SOURCES, SINKS, MODELS = "streamddcrp.sources", "streamddcrp.sinks", "streamddcrp.models"
 
 

@@ -30,9 +30,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streamddcrp.checkpoint.codec import sync_folder
 from streamddcrp.contract import KINDS, Event
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
-from streamddcrp_connectors.run.log import Log, Position, sync_folder, writing
+from streamddcrp_connectors.run.log import Log, Position, writing
 from streamddcrp_connectors.run.plugins import SINKS, find, is_installed
 
 __all__ = ["Log", "Sink", "json_lines", "open_sink"]

@@ -189,12 +189,13 @@ class _TypedFile(ABC):
 
     replayable = True
     format: ClassVar[str]
+    mapped: ClassVar[bool] = False  # into memory
 
     def __init__(self, path: str | Place, columns: Columns, batch_rows: int) -> None:
         self._place = path if isinstance(path, Place) else Place.local(path)
         self.name, self._batch_rows = self._place.name, batch_rows
         self.n_rows: int | None = None
-        self._file = self._opened()
+        self._file = self._place.open(mapped=self.mapped)
         try:
             if self._file.size() == 0:
                 raise SchemaError(f"{self.name} is empty: it has not even a {self.format} header")
@@ -212,7 +213,7 @@ class _TypedFile(ABC):
         if offset is not None:
             self._place.check(offset)
             row = offset["row"]
-        batches, skip = self._from(row)
+        batches, skip = self._batches(), row
         seen, kind = self._place.fingerprint(), self._typed.kind
         while True:
             try:
@@ -231,26 +232,20 @@ class _TypedFile(ABC):
                 row += raw.num_rows
                 batch, kind = canonical(raw, self.columns, kind, cells=self._typed.cells)
                 yield batch, {"row": row} | seen
-        self._check_length(row - skip, row)
+        if skip:
+            message = f"has {row - skip} rows, fewer than the {row} read before: was it replaced?"
+            raise SchemaError(f"{self.name} {message}")
 
     def close(self) -> None:
         self._file.close()
-
-    def _opened(self) -> Any:
-        return self._place.open()
-
-    def _check_length(self, n_rows: int, row: int) -> None:
-        if row > n_rows:
-            message = f"has {n_rows} rows, fewer than the {row} read before: was it replaced?"
-            raise SchemaError(f"{self.name} {message}")
 
     @abstractmethod
     def _first(self) -> tuple[Any, Callable[[], Iterator[Any]]]:
         """Return the schema, and what yields the first rows."""
 
     @abstractmethod
-    def _from(self, row: int) -> tuple[Iterator[Any], int]:
-        """Return batches, and how many rows of them are to be passed over."""
+    def _batches(self) -> Iterator[Any]:
+        """Return all rows."""
 
 
 class ParquetSource(_TypedFile):
@@ -269,44 +264,32 @@ class ParquetSource(_TypedFile):
         first = partial(self._parquet.iter_batches, ROWS, use_threads=False)
         return self._parquet.schema_arrow, first
 
-    def _from(self, row: int) -> tuple[Iterator[Any], int]:
-        self._check_length(self._parquet.metadata.num_rows, row)
-        groups: list[int] = []
-        for group in range(self._parquet.metadata.num_row_groups):
-            n_rows = self._parquet.metadata.row_group(group).num_rows
-            if not groups and row >= n_rows:
-                row -= n_rows
-            else:
-                groups.append(group)
-        batches = self._parquet.iter_batches(
-            self._batch_rows, row_groups=groups, columns=list(self.columns.raw), use_threads=False
+    def _batches(self) -> Iterator[Any]:
+        names = list(self.columns.raw)
+        batches: Iterator[Any] = self._parquet.iter_batches(
+            self._batch_rows, columns=names, use_threads=False
         )
-        return batches, row
+        return batches
 
 
 class ArrowSource(_TypedFile):
     """Rows of an Arrow IPC file or stream, memory-mapped."""
 
-    format = "arrow"
-
-    def _opened(self) -> Any:
-        return self._place.open(mapped=True)
+    format, mapped = "arrow", True
 
     def _first(self) -> tuple[Any, Callable[[], Iterator[Any]]]:
         schema, batches = self._read()
         return schema, lambda: batches
 
-    def _from(self, row: int) -> tuple[Iterator[Any], int]:
-        return (
-            batch.slice(start, self._batch_rows)
-            for batch in self._read()[1]
-            for start in range(0, batch.num_rows, self._batch_rows)
-        ), row
+    def _batches(self) -> Iterator[Any]:
+        for batch in self._read()[1]:
+            for start in range(0, batch.num_rows, self._batch_rows):
+                yield batch.slice(start, self._batch_rows)
 
     def _read(self) -> tuple[Any, Iterator[Any]]:
         """Return the schema and all batches of the file, opened again."""
         self._file.close()
-        self._file = mapped = self._opened()
+        self._file = mapped = self._place.open(mapped=True)
         try:
             if mapped.read(6) == b"ARROW1":
                 reader = pa.ipc.open_file(mapped)

@@ -368,18 +368,14 @@ class TextSource:
 
     def _of_table(self, byte: int, block: bytes) -> bytes:
         """Return a block less the header of a next file, and less what is below the table."""
-        end = len(block) if self._end == len(self._sample) else max(self._end - byte, 0)
-        return block[self._header_at(byte, block) : end]
-
-    def _header_at(self, byte: int, block: bytes) -> int:
-        """Return the length of the header at the beginning of a next file; else 0."""
-        head = self._sample[: self._start]
+        head, begin = self._sample[: self._start], 0
         if byte == 0 and block.startswith(head):
-            return len(head)
-        if byte == 0 and self._many:
+            begin = len(head)
+        elif byte == 0 and self._many:
             message = f"{self._path} begins otherwise than the files before: {head[:80]!r} expected"
             raise SchemaError(message)
-        return 0
+        end = len(block) if self._end == len(self._sample) else max(self._end - byte, 0)
+        return block[begin:end]
 
     def _blocks(self) -> Iterator[bytes]:
         """Yield the lines of whole rows: a quoted cell may go on in the next line."""

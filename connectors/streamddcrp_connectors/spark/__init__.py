@@ -4,10 +4,9 @@
 
     canonical rows --pack--> (key, rows as Arrow) --shuffle--> a visit of each key --unpack--> rows
 
-* `streamddcrp_connectors.spark.frames`: `keyed`, for data frames.
+* `streamddcrp_connectors.spark.frames`: `keyed`, for data frames, and what Spark calls.
 * `streamddcrp_connectors.spark.visits`: the work of a visit, independent of Spark.
-* `streamddcrp_connectors.spark.processor`: what Spark calls.
-* `streamddcrp_connectors.spark.source`, `.job`: the command ``streamddcrp submit``.
+* `streamddcrp_connectors.spark.job`: the command ``streamddcrp submit``.
 """
 
 from importlib import import_module

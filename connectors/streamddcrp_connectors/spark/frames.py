@@ -1,20 +1,21 @@
-"""A model for each key of a Spark data frame."""
+"""A model for each key of a Spark data frame, and what Spark calls for each."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import StringType
 
 from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.by_key import bytes_of
 from streamddcrp_connectors.run.columns import Columns, canonical, refusals
 from streamddcrp_connectors.run.lateness import seconds_of
-from streamddcrp_connectors.spark.processor import KeyedProcessor, Outputs
-from streamddcrp_connectors.spark.visits import KEY, OUTPUT, Job, pack
+from streamddcrp_connectors.spark.visits import KEY, OUTPUT, Job, State, pack
 
 PACKED = "key string, rows binary"
 _STORE = "spark.sql.streaming.stateStore."
@@ -129,7 +130,10 @@ def visited(
     for output in job.schemas(empty).values():
         known = {field.name for field in fields}
         fields += [field.remove_metadata() for field in output if field.name not in known]
-    spark_schema = from_arrow_schema(pa.schema([_as_spark(field) for field in fields]))
+    stamps = [pa.types.is_timestamp(field.type) for field in fields]  # of microseconds in Spark
+    fields = [field.with_type(pa.timestamp("us", field.type.tz)) if stamp else field
+              for field, stamp in zip(fields, stamps, strict=True)]  # fmt: skip
+    spark_schema = from_arrow_schema(pa.schema(fields))
     outputs = Outputs(to_arrow_schema(spark_schema, timezone="UTC"))
     milliseconds = None if idle is None else round(1000 * seconds_of(idle, "idle"))
     visits = packed.groupBy("key").transformWithState(
@@ -141,6 +145,90 @@ def visited(
     return visits.mapInArrow(outputs.from_batches, spark_schema)
 
 
+class Outputs:
+    """Convert the outputs of visits to cells and back, one row of bytes for each visit.
+
+    The schema is the union of all outputs: ``output``, ``key``, and every column.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+        self._fields = [(field.name, field.type) for field in schema]
+
+    def to_bytes(self, key: str | None, outputs: dict[str, Any]) -> bytes:
+        """Return the outputs of one visit as one record batch without its schema."""
+        parts = []
+        for name, batch in outputs.items():
+            found = dict(zip(batch.schema.names, batch.columns, strict=True))
+            cells = [
+                found[field].cast(kind, safe=False)  # of Spark: microseconds for time stamps
+                if field in found
+                else pa.nulls(batch.num_rows, kind)
+                for field, kind in self._fields
+            ]
+            cells[:2] = (pa.repeat(pa.scalar(x, pa.string()), batch.num_rows) for x in (name, key))
+            parts.append(pa.record_batch(cells, schema=self._schema))
+        data: bytes = pa.concat_batches(parts).serialize().to_pybytes()
+        return data
+
+    def from_batches(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for cell in batch.column("outputs"):
+                yield pa.ipc.read_record_batch(cell.as_buffer(), self._schema)
+
+
+class KeyedProcessor(StatefulProcessor):  # type: ignore[misc]
+    """A model for each key, forgotten after ``idle`` milliseconds without rows."""
+
+    def __init__(self, job: Job, outputs: Outputs, idle: int | None) -> None:
+        self._job, self._outputs, self._idle = job, outputs, idle
+        self._handle: Any = None
+        self._value: Any = None
+
+    def init(self, handle: Any) -> None:
+        self._handle, self._value = handle, handle.getValueState("state", "blob binary")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802
+        """Learn the rows of a key; one read and one write of its state."""
+        packed = [bytes(row["rows"]) for row in rows]
+        before = self._state()
+        state, outputs = self._job.visit(before, packed)
+        if key[0] is not None:  # rows without a key have nothing to keep
+            if self._idle is not None:
+                now = timerValues.getCurrentProcessingTimeInMs()
+                timer = state.timer
+                if timer is None:
+                    timer = now + self._idle
+                    self._handle.registerTimer(timer)
+                state = replace(state, seen=now, timer=timer)
+            self._value.update((state.to_bytes(),))
+        if outputs:
+            yield self._cell(key[0], outputs)
+
+    def handleExpiredTimer(  # noqa: N802
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Any]:
+        """Forget the key if no row came since; else set the timer again, once for many visits."""
+        state = self._state()
+        due = (state.seen or 0) + (self._idle or 0)
+        if due > timerValues.getCurrentProcessingTimeInMs():
+            self._handle.registerTimer(due)
+            self._value.update((replace(state, timer=due).to_bytes(),))
+            return
+        self._value.clear()
+        yield self._cell(key[0], {"event": pa.record_batch({"kind": pa.array(["expired"])})})
+
+    def close(self) -> None:
+        """Do nothing, since nothing is open."""
+
+    def _state(self) -> State:
+        value = self._value.get()
+        return State() if value is None else State.from_bytes(bytes(value[0]))
+
+    def _cell(self, key: str | None, outputs: dict[str, Any]) -> Any:
+        return Row(outputs=self._outputs.to_bytes(key, outputs))
+
+
 def _as_numbers(column: Any) -> Any:
     """Return the numbers that order rows, as int64 or float64; time stamps as nanoseconds."""
     if pa.types.is_timestamp(column.type):
@@ -150,10 +238,3 @@ def _as_numbers(column: Any) -> Any:
     if pa.types.is_floating(column.type):
         return pc.cast(column, pa.float64())
     raise ConfigError(f"number: a column of type {column.type}; numbers must be whole numbers")
-
-
-def _as_spark(field: Any) -> Any:
-    """Return a field with Spark's time stamps: microseconds."""
-    if pa.types.is_timestamp(field.type):
-        return field.with_type(pa.timestamp("us", field.type.tz))
-    return field

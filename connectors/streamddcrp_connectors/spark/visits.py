@@ -5,7 +5,6 @@ blob and the rows alone, so a repetition gives the same bytes. Rows travel *pack
 one Arrow stream of canonical rows (see `streamddcrp_connectors.run.columns`) with their numbers.
 """
 
-import copy
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp.cached import Cached
-from streamddcrp.checkpoint.codec import Upgrade, decode_state, encode_state
+from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.records import refuse_if
@@ -25,15 +23,10 @@ from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, r
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
 
-__all__ = ["KEY", "NUMBER", "OUTPUT", "Job", "State", "pack"]
-
 NUMBER = "__number__"  # column of packed rows that orders a key's rows
 KEY, OUTPUT = "key", "output"  # columns of the outputs
 _STATE, _VERSION = "keyed-state", 1
 Number = int | float
-
-
-UPGRADES: dict[int, Upgrade] = {}  # ``UPGRADES[v]``: from version v to v + 1
 
 
 def pack(batch: Any, numbers: Any, key: str) -> Any:
@@ -78,8 +71,8 @@ class State:
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "State":
-        """Restore from `to_bytes` of this version or, by `UPGRADES`, an earlier one."""
-        arrays, meta = decode_state(blob, _STATE, UPGRADES)
+        """Restore from `to_bytes`."""
+        arrays, meta = decode_state(blob, _STATE)
         try:
             known = ("last", "seen", "timer")
             refuse_unless_plain(meta, numbers=known, none=known)
@@ -97,19 +90,10 @@ class Job:
     """Settings shared by the visits of all keys."""
 
     restore: Callable[[bytes], Any]  # makes a model from the bytes of its state
-    fresh: bytes  # state of an untrained model, copied for each key
+    fresh: bytes  # state of an untrained model
     columns: Columns  # of packed rows: the time and the features
     limit: int  # most bytes of a state
     numbered: bool  # numbers are the user's and appear as ``row``; else they are the times
-
-    @Cached
-    def _fresh(self) -> Any:
-        return self.restore(self.fresh)
-
-    def _model(self, state: State) -> Any:
-        if state.model is None:
-            return copy.deepcopy(self._fresh)
-        return self.restore(state.model)
 
     def visit(self, state: State, packed: Sequence[bytes]) -> tuple[State, dict[str, Any]]:
         """Learn new rows of a key, cells of `pack`, in the order of their numbers.
@@ -127,7 +111,7 @@ class Job:
         taken = given.take(np.delete(np.arange(len(batch)), sorted(refused)))
         learned, size, results, events = state.model, 0, None, None
         if len(taken):
-            model = self._model(state)
+            model = self.restore(state.model or self.fresh)
             results, events = self._learn(model, taken, refused)
             if results is not None:
                 blob: bytes = model.to_bytes()
@@ -166,27 +150,21 @@ class Job:
         self, rows: Rows, numbers: Any, last: Number | None, refused: dict[int, Refusal]
     ) -> Number | None:
         """Refuse rows that do not exceed all earlier ones; return the new last number."""
-        missing = numbers.is_null().to_numpy(zero_copy_only=False)
-        for row in np.flatnonzero(missing).tolist():
-            refused.setdefault(
-                row, Refusal("it has no number; each row needs one", rows.values(row))
-            )
-        places = np.delete(np.arange(len(rows)), sorted(refused))
-        if not len(places):
-            return last
-        values = numbers.take(pa.array(places)).to_numpy()
-        late = np.r_[False, values[1:] <= values[:-1]]
-        if last is not None:
-            late |= values <= last
-        for i in np.flatnonzero(late).tolist():
-            before = max(n for n in (last, values[i - 1].item() if i else None) if n is not None)
-            reason = (
-                f"its number {values[i].item()} is not above {before}, the last one of this key: "
-                "it came late, or a second time"
-            )
-            refused[int(places[i])] = Refusal(reason, rows.values(int(places[i])))
-        largest: Number = values[-1].item()
-        return largest if last is None else max(largest, last)
+        for row, number in enumerate(numbers.to_pylist()):
+            if row in refused:
+                continue
+            if number is None:
+                reason = "it has no number; each row needs one"
+            elif last is not None and number <= last:
+                reason = (
+                    f"its number {number} is not above {last}, the last one of this key: it came "
+                    "late, or a second time"
+                )
+            else:
+                last = number
+                continue
+            refused[row] = Refusal(reason, rows.values(row))
+        return last
 
     def _learn(self, model: Any, rows: Rows, refused: dict[int, Refusal]) -> tuple[Any, Any]:
         """Return the results and events of rows; None if nothing was learned."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from streamddcrp import records as rec
+from streamddcrp.compilation import entry_point
 from streamddcrp.data.laws.kernels import LEVELS, NEVER, SLOTS, shift_laws, step_laws
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -124,7 +125,8 @@ class Filters:
     def step(self, X: FloatArray, score: FloatArray) -> FloatArray:
         """Return rows less what the laws foresee; add up the log scores (D,) of the columns."""
         out = np.empty(X.shape)
-        step_laws(*self.laws, self.columns, *self.scratch, np.ascontiguousarray(X), out, score)
+        rows = np.ascontiguousarray(X)
+        entry_point(step_laws)(*self.laws, self.columns, *self.scratch, rows, out, score)
         return out
 
     def ahead(self) -> FloatArray:

@@ -33,7 +33,7 @@ from streamddcrp.models.graph.kernels.group import mixture_densities, sweep_rows
 from streamddcrp.partitions import named
 from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import choice
+from streamddcrp.validation import choice, positive
 
 MOST = 50  # largest number of auxiliary items if it is drawn
 _CHANGES = 10  # proposed changes of it in a sweep
@@ -48,14 +48,14 @@ class GroupDPSamples(Draws):
     labels : ndarray of int32, shape (S, N)
         Clusters, named after their smallest row.
     auxiliary : ndarray of int32, shape (S, M)
-        Clusters of the auxiliary items of the root, then of each node; -1: one without rows, or no
-        item.
+        Clusters of the auxiliary items of the root, then of each node, or with ``gamma`` of the
+        tables of all groups; -1: one without rows, or no item.
     n_clusters : ndarray of int64, shape (S,)
         Clusters with rows.
     alpha : ndarray of float64, shape (S,)
         ``log_joint`` is log p(x, clusters of rows and auxiliary items) at it.
     root_items : ndarray of int64, shape (S,)
-        Number of auxiliary items of the root.
+        Number of auxiliary items of the root, or of tables.
     X : ndarray of float64, shape (N, D)
         The rows.
     group : ndarray of int64, shape (N,)
@@ -66,6 +66,8 @@ class GroupDPSamples(Draws):
         Whether the group of a row is the cluster of the row before.
     n_shared : list of int
         Auxiliary items of the root (at most) and, with two layers, of each node.
+    gamma : float
+        Infinite without a hierarchical Dirichlet process.
     likelihood : Likelihood
         With parameters taken from the rows.
     """
@@ -82,6 +84,7 @@ class GroupDPSamples(Draws):
     groups: list[Any]
     markov: bool
     n_shared: list[int]
+    gamma: float
     likelihood: Likelihood
 
     def log_predictive(self, X: object, group: Any = None) -> FloatArray:
@@ -143,6 +146,9 @@ class GroupDPSamples(Draws):
             elif len(path) == 2:  # the auxiliary items of a new node are not drawn
                 share = n_node / (alpha + n_node)
             np.add.at(out[c], np.searchsorted(tables, items[items >= 0]), 1.0)
+            if self.gamma < np.inf:
+                out[c] *= alpha / (self.gamma + size)
+                size = 0
             if path in known:
                 mine = of_row[self.group == known.index(path)]
                 if self.markov:
@@ -162,6 +168,7 @@ def sample_group_dp(
     group: Any = None,
     n_shared: int | tuple[int, int] | str = 20,
     alpha: Concentration = ("gamma", 1.0, 1.0),
+    gamma: float | None = None,
     markov: bool = False,
     n_chains: int = 4,
     n_sweeps: int = 1000,
@@ -191,6 +198,9 @@ def sample_group_dp(
         to 50.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration of every group; with a prior it is also drawn.
+    gamma : float, optional
+        As for `GroupDP`: a hierarchical Dirichlet process of this concentration, without auxiliary
+        items. The tables of the groups are drawn with the clusters.
     markov : bool, default False
         Whether the group of a row is the previous row's cluster, as in `GroupDP`: states of an
         infinite hidden Markov model given all rows, before and after.
@@ -221,14 +231,19 @@ def sample_group_dp(
     layers, (value, *_) = layers_of(MOST if learned else n_shared), concentration(alpha)
     if markov and len(layers) > 1:
         raise ConfigError(f"n_shared must be one number in a Markov chain, got {n_shared!r}")
+    if gamma is not None:
+        if markov or learned or len(layers) > 1:
+            raise ConfigError("gamma: neither a Markov chain, nor auxiliary items or layers")
+        layers = [0]
     paths = _paths(group, len(rows), len(layers), markov)
     plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
     family = fitted(likelihood, rows)
     refuse_regression(family, rows.shape[1])
     n_root, n_node = (*layers, 0)[:2]
     config = Config(
-        family.family, family.hyper(rows.shape[1]), value, n_root, n_node, 1, bool(markov), 0, 0
-    )
+        family.family, family.hyper(rows.shape[1]), value, n_root, n_node, 1, bool(markov), 0, 0,
+        gamma=math.inf if gamma is None else positive("gamma", gamma, "None"),
+    )  # fmt: skip
     found = list(dict.fromkeys(paths))
     number = np.array([found.index(path) for path in paths])
     nodes = list(dict.fromkeys(path[0] for path in found)) if n_node else []
@@ -244,7 +259,7 @@ def sample_group_dp(
     groups = [*map(group_of, found)]
     return GroupDPSamples(
         plan.chain, log_joint, labels, auxiliary, n_clusters, alphas, items, rows, number, groups,
-        bool(markov), layers, family,
+        bool(markov), layers if gamma is None else [len(rows)], config.gamma, family,
     )  # fmt: skip
 
 
@@ -264,6 +279,7 @@ class _State(NamedTuple):
     groups: Groups
     grid: Grid
     clusters: Clusters
+    seats: tuple[IntArray, IntArray]  # with gamma: tables of rows (N,), rows of tables (N,)
     scratch: Scratch
     counts: IntArray
 
@@ -298,6 +314,7 @@ class _Chain:
             clusters=Clusters(
                 np.full(n, -1), np.zeros(n + M, np.int64), np.zeros(shape), post, post[0].copy()
             ),
+            seats=(np.zeros(n, np.int64), np.zeros(n, np.int64)),
             counts=np.zeros(N_COUNTS, np.int64),
         )  # fmt: skip
         self.state.particles.weight[0] = 1.0
@@ -326,9 +343,8 @@ class _Chain:
             self._change_items()
         if self.prior is not None:
             alpha = draw_alpha(
-                self.config.alpha, *self.prior, len(self._tables), self.n_parents, self.times,
-                self.rng,
-            )  # fmt: skip
+                self.config.alpha, *self.prior, self._n_opened, self.n_parents, self.times, self.rng
+            )
             self.config = self.config._replace(alpha=alpha)
 
     def _change_items(self) -> None:
@@ -398,6 +414,13 @@ class _Chain:
         return *np.divmod(own.cell[0, : own.n[0]], TABLES), own.items[0, : own.n[0]]
 
     @property
+    def _n_opened(self) -> int:
+        """Number of clusters, or with gamma of tables, that alpha has opened."""
+        if self.config.gamma < np.inf:
+            return int(self.state.particles.n_aux[0].sum())
+        return len(self._tables)
+
+    @property
     def _tables(self) -> IntArray:
         return np.flatnonzero((self.state.clusters.size > 0) | (self.state.particles.n_aux[0] > 0))
 
@@ -407,6 +430,8 @@ class _Chain:
         name = np.full(len(self.state.clusters.size), -1)
         name[self.labels] = labels
         aux = dense(self.state.aux, 0, int(self.state.groups.n[0]), len(name))
+        if self.config.gamma < np.inf:
+            aux = self.state.particles.n_aux
         auxiliary = [np.repeat(name, counts) for counts in aux]
         return labels, np.concatenate([np.sort(items) for items in auxiliary])
 
@@ -414,13 +439,19 @@ class _Chain:
         """Return log joint, names of clusters of rows and auxiliary items, number, and alpha."""
         labels, auxiliary = (part.astype(np.int32) for part in self.names())
         N = self.config.n_root
+        if self.config.gamma < np.inf:
+            N = self._n_opened
+            auxiliary = np.pad(auxiliary, (0, len(labels) - N), constant_values=-1)
         if self.learned:
             auxiliary = np.pad(auxiliary, (0, MOST - N), constant_values=-1)
         return self.log_joint(), labels, auxiliary, len(np.unique(labels)), self.config.alpha, N
 
     def log_joint(self) -> float:
-        """Log p(x, clusters): n of an item's m parents in its cluster are n / (alpha + m)."""
-        alpha, tables = self.config.alpha, self._tables
+        """Log p(x, clusters): n of an item's m parents in its cluster are n / (alpha + m).
+
+        With gamma, log p(x, tables, clusters).
+        """
+        alpha, gamma, tables, T = self.config.alpha, self.config.gamma, self._tables, self._n_opened
         K = len(self.state.clusters.size)
         aux, (group, table, own) = (
             dense(self.state.aux, 0, int(self.state.groups.n[0]), K),
@@ -429,7 +460,11 @@ class _Chain:
         above = aux[0 if self.config.markov else self.node[group], table]
         total = _log_factorials(aux[0]) + _log_factorials(above + own) - _log_factorials(above)
         total += _log_factorials(aux[0] + aux[1:]) - (len(aux) - 1) * _log_factorials(aux[0])
-        total += len(tables) * math.log(alpha) - self.times @ np.log(alpha + self.n_parents)
+        if gamma < np.inf:
+            total = _log_factorials(self.state.seats[1])
+            total += _log_factorials(self.state.particles.n_aux[0])
+            total += len(tables) * math.log(gamma) + gammaln(gamma) - gammaln(gamma + T)
+        total += T * math.log(alpha) - self.times @ np.log(alpha + self.n_parents)
         with_rows = self.state.clusters.size > 0
         return float(total + self.state.clusters.post[with_rows, 0].sum())
 

@@ -4,7 +4,8 @@ The reach of links is chosen in the same way, for the best three of these priors
 links reach a row or two, and the next row is expected at the last row's table. If rows come in no
 order, links reach far, and the next row is expected at the tables in proportion to their rows. A
 longer reach than the initial one must lead, because it is slow to notice a shifted level. A reach
-shorter than the memory of the noise is not tried: its tables would follow the noise.
+shorter than the memory of the noise is not tried: its tables would follow the noise. Nor is one of
+more rows than there are: to them it is only a larger chance of a table.
 
 With few rows, many tables can easily fit by chance. A candidate must therefore lead those that open
 tables most rarely and, up to row 63, those that expect one broad table. A candidate that expects
@@ -43,6 +44,7 @@ BLIND = 0.3  # probability of opening a table above which a candidate ignores th
 FEW = 64  # rows before which such candidates are not tried
 LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
 SMALL_LEAD = 2.0  # nats for those that open tables more often than others, or reach further
+BROAD_LEAD = 4.0  # nats for narrower ones than the broadest up to row 63; 2: tables of slow noise
 LEADERS = 3  # candidates for which other reaches of links are tried
 BROAD = 0.2  # spread from which candidates are tried with warped columns
 HOPELESS = 10.0  # nats for each column, of at least two, behind the best at which a prior drops out
@@ -199,7 +201,7 @@ class Contest:
         memory = 1.0 / column_powers(self.rows).min()
         for trial in sorted(self.trials, key=_score, reverse=True)[:LEADERS]:
             for reach in reaches:
-                if reach >= memory:
+                if memory <= reach <= self.n_rows:
                     lead = SMALL_LEAD if reach > self.recipe.decay.scale else 0.0
                     start = trial.entry.start - lead
                     self._waiting.append(
@@ -221,7 +223,7 @@ class Contest:
         for candidate in trying:
             prior = priors.get(candidate.spread, fitted)
             handicap = _handicap(candidate.opening, least)
-            handicap += SMALL_LEAD * (candidate.spread < broadest)
+            handicap += BROAD_LEAD * (candidate.spread < broadest)
             entry = Entry(candidate, prior, self.recipe.decay, ready, start - handicap)
             self._waiting.append(entry)
 

@@ -241,13 +241,12 @@ def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray
     clock, events = np.concatenate([state.rows.clock[:n_rows], t]), state.events
     state.rows.clock[:w] = clock[len(clock) - w :]
     first, room = n_seen - n_rows, len(events.kind)
-    for number in range(max(n_events, made - room), made):
-        i = number % room
-        noticed = t[min(np.searchsorted(times, events.t[i]), len(t) - 1)]
-        at = events.arrival[i] - first
-        events.begun[i] = clock[at] if at >= 0 else noticed
-        events.t[i] = noticed if events.kind[i] < len(KINDS) else events.begun[i]
-        events.earliest[i] = events.latest[i] = np.nan
+    i = np.arange(max(n_events, made - room), made) % room
+    noticed = t[times[:-1].searchsorted(events.t[i])]
+    at = events.arrival[i] - first
+    events.begun[i] = begun = np.where(at >= 0, clock.take(at, mode="clip"), noticed)
+    events.t[i] = np.where(events.kind[i] < len(KINDS), noticed, begun)
+    events.earliest[i] = events.latest[i] = np.nan
     spans = state.scratch.spans
     told = np.flatnonzero(spans[:, 0] >= 0)
     if len(told):

@@ -554,8 +554,7 @@ class SeqDDCRP(Correctable, InSeason, TableViews, base.Clusterer):
     def _number_alone(self, alone: Alone) -> None:
         """Count the state of a row just learned alone."""
         self._regimes.step(alone.row[None], alone.out, self._n_learned)
-        if not self._numbers.stays(alone.answer[SETTLED]):
-            self._number(np.array([alone.answer]))
+        self._numbers.add(int(alone.answer[SETTLED]), self._n_learned)
 
     def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
         alone, time = self._alone, self._last_time if self._clocked else float(self._n_seen)

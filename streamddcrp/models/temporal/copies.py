@@ -1,13 +1,16 @@
-"""Copies in epochs of texts: texts of the same words are one row of the engine, evidence once."""
+"""Copies in epochs of texts: a text and its copies are one row of the engine, evidence once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from streamddcrp import records as rec
+from streamddcrp.data.copies import CopyIndex
+from streamddcrp.data.documents import Bags
+from streamddcrp.data.kernels.copies import PEEK
+from streamddcrp.models.temporal.emissions.bags import as_rows
 from streamddcrp.typing import FloatArray, IntArray
 
 
@@ -23,57 +26,46 @@ class _Stored(NamedTuple):
 
 @dataclass(slots=True)
 class Copies:
-    """The engine's row of each text: ``of``, in the window's epochs that have copies."""
+    """The engine's row of each text of the window's epochs with copies and of the open one."""
 
     of: dict[int, IntArray] = field(default_factory=dict)
     left: dict[int, int] = field(default_factory=dict)  # copies of earlier epochs, by live id
-    at: dict[bytes, int] = field(default_factory=dict)  # of the open epoch: the row of words,
-    open: list[int] = field(default_factory=list)  # that of each text,
-    q: list[FloatArray] = field(default_factory=list)  # and the assignment of each row
+    index: CopyIndex = field(default_factory=lambda: CopyIndex(exact=True))  # of the open epoch,
+    q: list[FloatArray] = field(default_factory=list)  # and the assignment of each of its rows
 
-    def find(self, X: Any, at: dict[bytes, int] | None = None) -> list[int]:
-        """Return the row of each text (N, V), the next ones for new words, noted in ``at``."""
-        ends, words, n, of = X.indptr.tolist(), X.indices.astype(np.int64), len(self.q), []
-        at = {} if at is None else at
-        for a, z in pairwise(ends):
-            key = words[a:z].tobytes()
-            row = self.at.get(key, at.get(key, n)) if key else n
-            of.append(row)
-            if row == n:
-                n += 1
-                at |= {key: row} if key else {}
-        return of
+    def find(self, X: Any, epoch: int) -> tuple[int, float]:
+        """Return the row that a text (1, V) copies, -1: none, and its surprise."""
+        [source], [surprise] = self.index.find(as_rows(X), PEEK)
+        return -1 if source < 0 else int(self.of[epoch][source]), float(surprise)
 
-    def note(self, X: Any) -> Any:
-        """Note texts (N, V); return which are no copies, whose assignments are to be added."""
-        more: dict[bytes, int] = {}
-        of = self.find(X, more)
-        self.at |= more
-        self.open += of
-        return _are_new(of, len(self.q))
+    def note(self, X: Any, epoch: int) -> tuple[Any, FloatArray]:
+        """Note texts (N, V); return which are no copies, and the surprise of those that are."""
+        source, surprise = self.index.find(as_rows(X))
+        new, known = source < 0, self.of.get(epoch, np.zeros(0, np.int64))
+        rows = self.of[epoch] = np.append(known, len(self.q) - 1 + np.cumsum(new))
+        rows[len(known) :][~new] = rows[source[~new]]
+        return new, surprise
 
     def close(self, epoch: int) -> None:
         """End the open epoch."""
-        if len(self.open) > len(self.q):
-            self.of[epoch] = np.array(self.open)
-        self.at, self.open, self.q = {}, [], []
+        if len(self.of.get(epoch, ())) == len(self.q):
+            self.of.pop(epoch, None)
+        self.index, self.q = CopyIndex(exact=True), []
 
     def leave(self, epoch: int, labels: IntArray, live: Sequence[int]) -> None:
         """Count the copies of an epoch that leaves the window, by the labels of its texts."""
         counts = self._count(self.left, self.of.pop(epoch, None), labels)
         self.left = {i: n for i, n in counts.items() if i in live}
 
-    def labels_of(self, epoch: int | None, labels: IntArray) -> IntArray:
-        """Return the labels of an epoch's texts (None: the open one) by those of its rows."""
-        of = self.open if epoch is None else self.of.get(epoch)
-        return labels if of is None or not len(of) else labels[of]
+    def labels_of(self, epoch: int, labels: IntArray) -> IntArray:
+        """Return the labels of an epoch's texts by those of its rows."""
+        return labels[self.of[epoch]] if epoch in self.of else labels
 
-    def count(self, parts: Sequence[tuple[int | None, IntArray]]) -> dict[int, int]:
+    def count(self, parts: Iterable[tuple[int, IntArray]]) -> dict[int, int]:
         """Return the copies by id, with those of the window by the labels of its texts."""
         counts = self.left
         for epoch, labels in parts:
-            of = np.array(self.open) if epoch is None else self.of.get(epoch)
-            counts = self._count(counts, of, labels)
+            counts = self._count(counts, self.of.get(epoch), labels)
         return counts
 
     @staticmethod
@@ -84,9 +76,9 @@ class Copies:
         pairs = zip(ids.tolist(), more.tolist(), strict=True)
         return counts | {i: counts.get(i, 0) + n for i, n in pairs}
 
-    def arrays(self, number: int) -> dict[str, Any]:
-        """Return what a checkpoint holds, with the open epoch under its number."""
-        of = self.of | ({number: np.array(self.open)} if self.open else {})
+    def arrays(self) -> dict[str, Any]:
+        """Return what a checkpoint holds."""
+        of = self.of
         stored = _Stored(
             np.array(list(of), np.int64),
             np.array([*map(len, of.values())], np.int64),
@@ -100,7 +92,7 @@ class Copies:
     def restored(cls, arrays: Mapping[str, Any], sizes: Mapping[int, int], number: int) -> "Copies":
         """Rebuild from `arrays`; ``sizes``: rows of the engine by epoch, ``number``: the open one.
 
-        The open epoch's words and assignments are still to be noted.
+        The words of the open epoch are still to be noted: `restore_words`.
         """
         total = arrays["copies.row"].size
         rec.check(_Stored, arrays, {"T": total}, "copies.")
@@ -118,10 +110,16 @@ class Copies:
             right = n > 0 and len(of) and int(_are_new(of).sum()) == n == int(of.max()) + 1
             rec.refuse_if(not right, "copies.row")
         rec.refuse_if((number in self.of) != (sizes.get(number, 0) > 0), "copies.epoch")
-        self.open = self.of.pop(number, np.zeros(0, np.int64)).tolist()
         return self
 
+    def restore_words(self, X: Any, epoch: int) -> None:
+        """Note the rows (N, V) of the open epoch, none of which may be a copy of another."""
+        rows, new = as_rows(X), np.append(_are_new(self.of.get(epoch, ())), True)
+        offsets = rows.offsets[np.cumsum(new) - new]  # a copy has no words
+        source, _ = self.index.find(Bags(offsets, rows.words, rows.counts))
+        rec.refuse_if(bool((source >= 0).any()), "open.words")
 
-def _are_new(of: Sequence[int] | IntArray, n: int = 0) -> Any:
-    """Return which texts begin a row, by the row of each, if there are ``n`` before."""
-    return np.diff(np.maximum.accumulate(np.append(n - 1, of))) > 0
+
+def _are_new(of: Any) -> Any:
+    """Return which texts begin a row, by the row of each."""
+    return np.diff(np.maximum.accumulate(np.append(-1, of))) > 0

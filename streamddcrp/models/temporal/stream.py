@@ -30,7 +30,6 @@ _FINAL = 100_000  # most unreported final labels
 _EPOCHS = 1000  # epochs with stored trajectories; and merges, for pictures
 _WORDS = 1000  # a vocabulary of this size is never too large
 _CRUMB = 0.01  # expected count of a word that counts as zero
-_COPIED = 0.1  # part of the texts that have the words of an earlier one of their epoch
 _PAIRS = {"sizes": "id", "times": "epoch"}
 _NUMBERS = ("frozen", "open_score", "n_left", "kept_words", "n_events", "n_final", "n_lost")
 
@@ -92,12 +91,12 @@ class StreamState:
 
     def seat(self, rows: Any, time: float) -> FloatArray:
         """Assign rows of the open epoch; return the predictions on arrival, (N, N_OUTPUTS)."""
-        engine, n, new = self.engine, self.engine.n_open, np.ones(len(rows), dtype=bool)
+        engine, new = self.engine, np.ones(len(rows), dtype=bool)
         self.times.setdefault(engine.epoch + 1, time)
         X, more = (rows, np.zeros(len(rows))) if self.vocabulary is None else self._encode(rows)
         if self.has_copies:
             kept = self.boilerplate.strip(X)
-            new = self.copies.note(kept)
+            new, surprise = self.copies.note(kept, self.number)
             if not new.all():
                 X, kept, more = X[new], kept[new], more[new]
             self._note(X, kept)
@@ -119,7 +118,7 @@ class StreamState:
         if self.has_copies:
             self.copies.q.extend(seats.q)
         if not new.all():
-            out = self._with_copies(out, new, n, K + np.append(0, np.cumsum(opened)))
+            out = self._with_copies(out, new, surprise, K + np.append(0, np.cumsum(opened)))
         total = np.append(self.open_score, out[:, contract.SCORE])
         self.open_score = float(np.add.accumulate(total)[-1])
         return out
@@ -129,20 +128,23 @@ class StreamState:
         """Whether texts with the same words count once in an epoch."""
         return isinstance(self.engine.emission, TextDecay)
 
-    def _with_copies(self, out: FloatArray, new: Any, n: int, live: IntArray) -> FloatArray:
+    def _with_copies(
+        self, out: FloatArray, new: Any, surprise: FloatArray, live: IntArray
+    ) -> FloatArray:
         """Add the predictions of copies to those (F, N_OUTPUTS) of new texts."""
-        whole, done = np.empty((len(new), contract.N_OUTPUTS)), np.cumsum(new)
+        whole, done = np.zeros((len(new), contract.N_OUTPUTS)), np.cumsum(new)
         whole[new] = out
         for i in np.flatnonzero(~new).tolist():
-            whole[i] = self._follow(self.copies.open[i - len(new)], n + done[i], live[done[i]])
+            at = self.copies.of[self.number][i - len(new)]
+            whole[i] = self._follow(at, surprise[i], live[done[i]])
         return whole
 
-    def _follow(self, at: int, n: int, live: int) -> FloatArray:
-        """Predict a text with the words of the one in row ``at``, among ``n`` of the epoch."""
+    def _follow(self, at: int, surprise: float, live: int) -> FloatArray:
+        """Predict a copy of the text in row ``at``."""
         q, out = self.copies.q[at], np.zeros(contract.N_OUTPUTS)
         k = int(q.argmax())
         out[contract.LABEL], out[contract.LABEL_PROB] = self.ids(k + 1)[k], q[k]
-        out[contract.SCORE], out[contract.LIVE_TABLES] = math.log(n / _COPIED), live
+        out[contract.SCORE], out[contract.LIVE_TABLES] = surprise, live
         out[contract.P_CHANGE] = k >= self.engine.n_components
         return out
 
@@ -316,12 +318,12 @@ class StreamState:
         X, more = self._encode([row], learn=False) if texts else (row[None], np.zeros(1))
         if self.has_copies:
             X = self.boilerplate.strip(X)
-            at = self.copies.find(X)[0]
-            if at < self.engine.n_open:
+            at, surprise = self.copies.find(X, self.number)
+            if at >= 0:
                 q, ids = self.copies.q[at], self.ids(self.n_components)
                 some = np.flatnonzero(q)
                 found = dict(zip(ids[some].tolist(), q[some].tolist(), strict=True))
-                return self._follow(at, self.engine.n_open, len(ids)), found | {-1: 0.0}
+                return self._follow(at, surprise, len(ids)), found | {-1: 0.0}
         seats, chances = self.engine.peek(X)
         p_new, top = float(seats.chances[0, 0]), int(seats.q[0].argmax())
         ids, out = self.ids(len(chances) + 1), np.empty(contract.N_OUTPUTS)
@@ -345,9 +347,9 @@ class StreamState:
     @property
     def n_rows(self) -> int:
         """The number of rows learned."""
-        of, engine = self.copies, self.engine
-        closed = sum(len(of.of.get(e, q)) for e, q in enumerate(engine.resp, engine.first))
-        return self.n_left + closed + (len(of.open) or engine.n_open)
+        of, engine = self.copies.of, self.engine
+        closed = sum(len(of.get(e, q)) for e, q in enumerate(engine.resp, engine.first))
+        return self.n_left + closed + (len(of.get(self.number, ())) or engine.n_open)
 
     def latest(self) -> tuple[IntArray, Summary]:
         """Return the ids and descriptions of all components, including the open epoch's."""
@@ -372,18 +374,14 @@ class StreamState:
         for epoch, part in enumerate(parts, engine.first):
             if any(map(len, part)):
                 labels = np.concatenate([ids[q.argmax(axis=1)] for q in part])
-                labels = self.copies.labels_of(epoch if epoch < self.number else None, labels)
+                labels = self.copies.labels_of(epoch, labels)
                 out.append(FinalLabels(epoch, row, labels))
                 row += len(labels)
         return out
 
     def copies_of(self, ids: IntArray) -> IntArray:
         """Return the number of copies of live components."""
-        parts = [
-            (part.epoch if part.epoch < self.number else None, part.labels)
-            for part in self.window_labels()
-        ]
-        counts = self.copies.count(parts)
+        counts = self.copies.count((part.epoch, part.labels) for part in self.window_labels())
         return np.array([counts.get(i, 0) for i in ids.tolist()], np.int64)
 
     # -- checkpoints -----------------------------------------------------------------------------
@@ -403,7 +401,7 @@ class StreamState:
         arrays |= {f"tracks.{name}": column for name, column in columns.items()}
         arrays |= {f"tracks.values.{name}": column for name, column in values.items()}
         if self.has_copies:
-            arrays |= self.boilerplate.state() | self.copies.arrays(self.number)
+            arrays |= self.boilerplate.state() | self.copies.arrays()
         return arrays, meta | {
             "words": None if self.vocabulary is None else self.vocabulary.words,
             "numbers": {name: getattr(self, name) for name in _NUMBERS},
@@ -429,8 +427,7 @@ class StreamState:
             sizes = {engine.first + e: len(q) for e, q in enumerate(engine.resp)}
             sizes |= {self.number: engine.n_open}
             self.copies = Copies.restored(arrays, sizes, self.number)
-            of = self.copies.find(engine.emission.joined(engine.arrived), self.copies.at)
-            rec.refuse_if(of != list(range(engine.n_open)), "open.words")  # a copy among them
+            self.copies.restore_words(engine.emission.joined(engine.arrived), self.number)
             self.copies.q.extend(q for part in engine.seated for q in part)
         for name, key in _PAIRS.items():
             pairs = (arrays[f"{name}.{part}"].tolist() for part in (key, "value"))

@@ -144,8 +144,8 @@ class EpochViews(RowModel):
 
         ``weight`` is the expected number of rows; ``born`` and ``last_seen`` are epoch numbers.
         Numbers: the present ``mean_x`` and its standard error ``sd_x`` for each feature; texts: the
-        ``words`` that distinguish it from the others, and ``copies``, texts with the words of an
-        earlier one of their epoch, which ``weight`` does not count.
+        ``words`` that distinguish it from the others, and ``copies``, texts with the words, or
+        most, of an earlier one of their epoch, which ``weight`` does not count.
         """
         state = self._stream
         if state is None:

@@ -73,7 +73,7 @@ class Tables(NamedTuple):
     n_tokens: Annotated[IntArray, "K"]
     n_words: Annotated[IntArray, "K"]  # distinct ones
     size: Annotated[IntArray, "K"]  # documents without copies of others
-    copies: Annotated[IntArray, "K"]  # and these, see `kernels.copies`
+    copies: Annotated[IntArray, "K"]  # and these, see `data.kernels.copies`
     head: Annotated[IntArray, "K", rec.Within(-1, "P")]  # first piece of its list of words, or -1
     in_window: Annotated[IntArray, "K"]  # documents in the window
     next_merge: Annotated[IntArray, "K"]  # documents from which a merge is tried again
@@ -151,7 +151,7 @@ class Scratch(NamedTuple):
     touched: Annotated[SmallInts, "K"]
     doc: Annotated[IntArray, "U"]  # words of a document of the window
     read: Annotated[IntArray, "U"]  # and of the new one
-    codes: Annotated[IntArray, "2 5"]  # of its words, see `kernels.copies`
+    codes: Annotated[IntArray, "2 5"]  # of its words, see `data.kernels.copies`
     bytes: Annotated[Bytes, "256"]  # of a text that is read again
     at: Annotated[IntArray, "U"]  # postings of the words of a document that was lifted
     gone: Annotated[IntArray, "U"]  # and whether these count zero

@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from streamddcrp.contract import LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE, Part
 from streamddcrp.data import documents
+from streamddcrp.data.copies import CopyIndex
+from streamddcrp.data.kernels.copies import KNOWN
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.topic_moves import tidy, tidy_if_due
-from streamddcrp.models.trees.topic_tree import Settings, TopicTree
+from streamddcrp.models.trees.topic_tree import CHUNK, Settings, TopicTree
 from streamddcrp.models.trees.tree import by_level, ids_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
 from streamddcrp.typing import FloatArray, IntArray
@@ -70,7 +72,9 @@ class NestedCRPTopics(TreeModel):
     Wang and Blei (2009), with the word levels conditional on the path. About 2 ms for a document of
     200 words and 200 nodes, and O(nodes x words) memory. A path of a single document is dropped
     when the document leaves the window. Held-out words are scored under an eta learned from the
-    topics: for each level, the type-II maximum with a Gamma prior about ``eta``.
+    topics: for each level, the type-II maximum with a Gamma prior about ``eta``. A copy of one of
+    the last ``window`` documents, exact or nearly so, goes where that one is and is no evidence of
+    its own (docs/math/texts.md (5), (5a)).
 
     Examples
     --------
@@ -90,7 +94,7 @@ class NestedCRPTopics(TreeModel):
     """
 
     _tree: TopicTree
-
+    _copies: CopyIndex | None = None  # of the window, made when needed
     _told_of_none = _told_of_many = False
 
     def __init__(
@@ -158,10 +162,13 @@ class NestedCRPTopics(TreeModel):
     def window_paths(self) -> IntArray:
         """Return the ids on the paths of the last ``window`` documents, (n, depth), oldest first.
 
-        -1 for documents without words, and for levels below a dropped node.
+        -1 for documents without words, for copies of documents before these, and for levels below a
+        dropped node.
         """
         tree = self._tree
-        ends = tree.window.last(self.window)[0].ends
+        docs, _ = tree.window.last(self.window)
+        at = np.arange(len(docs.ends)) - docs.source
+        ends = np.where(at >= 0, docs.ends[at], -1)
         return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
 
     def _advance(self, rows: Any, t: Any, types: Any) -> FloatArray:
@@ -171,7 +178,7 @@ class NestedCRPTopics(TreeModel):
             due = tree.next_stop
             stop = min(N, start + due - tree.n_seen)
             bags = self._encode(rows[start:stop], learn=True)
-            out[start:stop, : P_NEW + 1] = tree.learn(bags)
+            out[start:stop, : P_NEW + 1] = self._learn(bags)
             tidied = tidy_if_due(tree)
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
             empty = bags.offsets[1:] == bags.offsets[:-1]
@@ -190,6 +197,25 @@ class NestedCRPTopics(TreeModel):
             start = stop
             if start < N:
                 pause()
+        return out
+
+    def _learn(self, bags: documents.Bags) -> FloatArray:
+        """Learn documents without those that are copies, which go where their originals are."""
+        tree, index, window = self._tree, self._copies, self.window
+        if index is None or len(index) > 2 * window + CHUNK:
+            self._copies = index = CopyIndex(exact=False, reach=window)
+            last = tree.window.last(window)[0]
+            index.find(documents.Bags(last.offsets, last.words, last.counts), KNOWN)
+        before, sizes = len(index), np.diff(bags.offsets)
+        source, surprise = index.find(bags)
+        is_copy = source >= 0
+        back = np.where(is_copy, before + np.arange(len(sizes)) - source, 0)
+        most = np.maximum.accumulate(np.append(tree.n_words - 1, bags.words))
+        widths = 1 + most[bags.offsets[1:]]
+        kept, ends = np.repeat(~is_copy, sizes), np.cumsum(np.where(is_copy, 0, sizes))
+        own = documents.Bags(np.append(0, ends), bags.words[kept], bags.counts[kept])
+        out = tree.learn(own, back, widths)
+        out[is_copy, SCORE] = -surprise[is_copy]
         return out
 
     def _forget_words(self) -> None:
@@ -212,6 +238,7 @@ class NestedCRPTopics(TreeModel):
         _log.info("%d words: the rarest are forgotten, and %d are kept", V, used.sum())
         tree.keep_words(used)
         self._vocabulary.keep(used)
+        self._copies = None  # words have other numbers
 
     def _encode(self, rows: Any, *, learn: bool = False) -> documents.Bags:
         return documents.encode(self._vocabulary, rows, learn=learn)
@@ -336,12 +363,16 @@ class NestedCRPTopics(TreeModel):
         return nested(self._tree, [{"words": some} for some in words])
 
     def summary(self) -> pa.Table:
-        """Return one row per node: id, parent (null: root), level, weight, born, tokens, words."""
+        """Return one row per node: id, parent (null: root), level, weight, born, copies, ...
+
+        ``tokens``, ``words``; ``weight`` and ``tokens`` do not count the ``copies``.
+        """
         tree = self._tree
         some = distinctive_words(tree, self._vocabulary.words, _SHOWN)
         words = pa.array([" ".join(str(word) for word, _ in row) for row in some], pa.string())
         tokens = tree.rows[: tree.n_nodes] * tree.scale
-        return pa.table(node_columns(tree) | {"tokens": tokens, "words": words})
+        columns = node_columns(tree) | {"copies": tree.copies()}
+        return pa.table(columns | {"tokens": tokens, "words": words})
 
     def _draw_tree(self, ax: Any) -> Any:
         return plot_topic_tree(self.tree(_DRAWN), ax)

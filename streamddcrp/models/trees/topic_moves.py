@@ -327,6 +327,7 @@ def _merge(tree: TopicTree, i: int, j: int) -> None:
     tree.counts[:, i] += tree.counts[:, j]
     tree.rows[i] += tree.rows[j]
     tree.parent[:K], tree.mass[:K] = merged(tree.parent[:K], tree.mass[:K], i, j)
+    tree.copied[i] += tree.copied[j]
     tree.rows[j] = -1.0
     ends = tree.window.docs.ends[: tree.window.n]
     ends[ends == j] = i

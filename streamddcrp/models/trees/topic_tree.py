@@ -46,7 +46,7 @@ class Settings(NamedTuple):
 
 
 NodeArrays = namedtuple("NodeArrays", "parent level born ids counts first rows mass whole real")
-_SLOTS = ("parent", "level", "born", "ids", "rows", "mass")
+_SLOTS = ("parent", "level", "born", "ids", "rows", "mass", "copied")
 _COUNTERS = ("next_tidy", "n_born", "n_merged", "n_pruned")
 FIRST_TIDY = 64  # documents
 
@@ -68,6 +68,8 @@ class Documents(NamedTuple):
     weights: Annotated[FloatArray, "N", rec.FINITE]  # in the raw statistics
     ends: Annotated[IntArray, "N", rec.index("K", none=True)]  # endpoints, -1: none
     own: Annotated[FloatArray, "N", rec.FINITE]  # their own part of the bound
+    source: Annotated[IntArray, "N"]  # how far before it the one that it copies is, 0: no copy
+    copies: Annotated[IntArray, "N"]  # of a document; they have no words here
 
 
 def with_room(docs: Documents, n: int, n_words: int) -> Documents:
@@ -88,7 +90,7 @@ class Window:
         """Return a window without documents."""
         return cls(0, rec.empty(Documents, {"O": 1, "N": 0, "T": 0, "L": L}))
 
-    def append(self, bags: Bags, keep: int) -> int:
+    def append(self, bags: Bags, source: IntArray, keep: int) -> int:
         """Add documents; return how many of the oldest, before the last ``keep``, were dropped."""
         more, n_words, gone = len(bags.offsets) - 1, len(bags.words), 0
         used = int(self.docs.offsets[self.n]) + n_words
@@ -99,6 +101,7 @@ class Window:
         docs.words[at : at + n_words] = bags.words
         docs.counts[at : at + n_words] = bags.counts
         docs.ends[first : first + more] = -1
+        docs.source[first : first + more], docs.copies[first : first + more] = source, 0
         self.n += more
         return gone
 
@@ -170,6 +173,7 @@ class TopicTree:
     first: Annotated[IntArray, "V"]
     rows: Annotated[FloatArray, "K", rec.FINITE]
     mass: Annotated[FloatArray, "K", rec.FINITE]
+    copied: Annotated[IntArray, "K"]  # copies of documents before the window, by endpoint
     whole: Annotated[IntArray, "8", WHOLE]  # rec.counters
     real: Annotated[FloatArray, "2", rec.FINITE]  # scale, and the documents' part of the bound
     window: Window
@@ -191,7 +195,8 @@ class TopicTree:
         whole = np.array([1, 1, n_words, 0, 0, -1, -1, -1])
         return cls(
             settings, parent, level, born, ids, np.zeros((max(n_words, 64), room)),
-            np.zeros(max(n_words, 64), np.int64), rows, mass, whole, np.array([1.0, 0.0]),
+            np.zeros(max(n_words, 64), np.int64), rows, mass, np.zeros(room, np.int64), whole,
+            np.array([1.0, 0.0]),
             Window.empty(len(settings.alpha)), settings.eta.copy(),
         )  # fmt: skip
 
@@ -275,33 +280,53 @@ class TopicTree:
 
     # -- learning --------------------------------------------------------------------------------
 
-    def learn(self, bags: Bags) -> FloatArray:
+    def learn(self, bags: Bags, source: IntArray, widths: IntArray) -> FloatArray:
         """Learn documents, up to `next_stop`.
 
-        Returns (N, 4), on arrival: id of the likeliest node, its probability, log evidence,
-        probability of a new path.
+        ``source`` (N,): how far before it the one that it copies is, 0: no copy; ``widths`` (N,):
+        words known then. Returns (N, 4), on arrival: id of the likeliest node, its probability, log
+        evidence, probability of a new path.
         """
-        room = int(bags.words.max(initial=-1)) + 1
+        room = int(widths.max(initial=0))
         if room > len(self.counts):
             self.make_words(max(room, 2 * len(self.counts)))
-        self.whole[topics.NEXT_VISIT] -= self.window.append(bags, self.settings.window)
-        return self._run(self.window.n - len(bags.offsets) + 1, self.window.n, fresh=True)
+        self._note_copies()
+        self.whole[topics.NEXT_VISIT] -= self.window.append(bags, source, self.settings.window)
+        return self._run(self.window.n - len(source), self.window.n, widths)
+
+    def copies(self) -> IntArray:
+        """Return the copies of documents through each node, (K,)."""
+        docs, n, K = self.window.docs, self.window.n, self.n_nodes
+        some = docs.ends[:n] >= 0
+        here = np.bincount(docs.ends[:n][some], docs.copies[:n][some], K)
+        own = (self.copied[:K] + here).astype(np.float64)
+        return tree.sizes_of(self.parent[:K], own).astype(np.int64)
+
+    def _note_copies(self) -> None:
+        """Let copies of documents before the window stay where these are."""
+        docs, gone = self.window.docs, max(0, self.window.n - self.settings.window)
+        np.add.at(self.copied, np.maximum(docs.ends[:gone], 0), docs.copies[:gone])
+        docs.copies[:gone] = 0
 
     def trim(self) -> None:
         """Drop the documents before the window, some of which may still be in memory."""
+        self._note_copies()
         self.whole[topics.NEXT_VISIT] -= self.window.forget(self.settings.window)
 
     def revisit(self) -> None:
         """Place every document of the window again."""
         self.trim()
-        self._run(0, self.window.n, fresh=False)
+        self._run(0, self.window.n)
 
-    def _run(self, first: int, last: int, *, fresh: bool) -> FloatArray:
-        parts = [np.zeros((0, 4))]
+    def _run(self, first: int, last: int, widths: IntArray | None = None) -> FloatArray:
+        """Learn documents, or without ``widths`` place known ones again."""
+        parts, fresh = [np.zeros((0, 4))], widths is not None
+        widths = np.zeros(last - first, np.int64) if widths is None else widths
         while first < last:
             before = self.n_nodes
             out = np.zeros((last - first + 1, 4))
-            at = topics.learn(first, last, fresh, self.arrays, self.window.docs, self.settings, out)
+            docs, new = self.window.docs, widths[first - last :]
+            at = topics.learn(first, last, fresh, new, self.arrays, docs, self.settings, out)
             self.note_births(before)
             parts.append(out[: at - first])
             first = at
@@ -341,10 +366,11 @@ class TopicTree:
             return
         if n < K:
             self._let_go(np.setdiff1d(np.arange(K), order.slots))
-        mass = np.zeros(n)
+        mass, copied = np.zeros(n), np.zeros(n, np.int64)
         np.add.at(mass, order.to, self.mass[:K])
+        np.add.at(copied, order.to, self.copied[:K])
         self.take(order)
-        self.mass[:n] = mass
+        self.mass[:n], self.copied[:n] = mass, copied
 
     def _let_go(self, gone: IntArray) -> None:
         """Count the words of dropped nodes under unstored topics, the window's by document."""
@@ -382,7 +408,7 @@ class TopicTree:
         slots, parent, level, to = order
         K, n = self.n_nodes, len(slots)
         reorder(self.counts, self.n_words, K, slots)
-        for array in (self.rows, self.mass, self.ids, self.born):
+        for array in (self.rows, self.mass, self.copied, self.ids, self.born):
             array[:n] = array[slots]
             array[n:K] = 0
         self.parent[:n], self.level[:n] = parent, level
@@ -392,6 +418,7 @@ class TopicTree:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and JSON values; only nonzero counts are stored."""
+        self._note_copies()
         K, docs = self.n_nodes, self.window.docs
         arrays = {name: array[:K] for name, array in tree.attributes(self, _SLOTS).items()}
         words, nodes = np.nonzero(self.counts[: self.n_words, :K])

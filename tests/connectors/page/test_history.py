@@ -1,10 +1,13 @@
 """What the page keeps of a stream, against slow and obvious twins."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamddcrp.checkpoint import encode_state
+from streamddcrp_connectors.page.kept import decoded, encoded, load_history, save_history
 from streamddcrp_connectors.page.pyramid import (
     ALARMS,
     BEGIN,
@@ -17,7 +20,7 @@ from streamddcrp_connectors.page.pyramid import (
     Pyramid,
 )
 from streamddcrp_connectors.page.regimes import Regimes
-from streamddcrp_connectors.page.streams import Feed, Job, Stream
+from streamddcrp_connectors.page.streams import Feed, Job, Stream, Streams
 from streamddcrp_connectors.page.volumes import CHUNK, Volumes
 
 
@@ -97,7 +100,7 @@ def test_memory_is_bounded_and_long_ago_is_coarse():
         part[:, BEGIN] = part[:, END] = np.arange(made, made + 5000)
         pyramid.append(part)
         made += 5000
-    stored = sum(array.nbytes for array in pyramid.state().values())
+    stored = sum(ring.nbytes for ring in pyramid.rings)
     assert stored < 12 * (1 << 20)
     assert pyramid.n_rows == made
     recent = pyramid.view(made - 500, made, 600)
@@ -110,10 +113,10 @@ def test_memory_is_bounded_and_long_ago_is_coarse():
 
 def test_a_pyramid_goes_on_from_its_state():
     whole = rows(7000)
-    alone, first, then = Pyramid(2), Pyramid(2), Pyramid(2)
+    alone, first = Pyramid(2), Pyramid(2)
     alone.append(whole)
     first.append(whole[:4321])
-    then.restore(first.state())
+    then = decoded(encoded(first), Pyramid)
     then.append(whole[4321:])
     for most in (10, 100, 1000):
         left, right = (p.view(0, np.inf, most) for p in (alone, then))
@@ -154,7 +157,7 @@ def test_what_sets_a_regime_apart_is_said_in_words():
 
 
 def test_columns_that_reasons_name_are_drawn_first():
-    stream = Stream(Job("job", ["oil", "oil flow", "1", "gas"], "row"))
+    stream = Stream.of(Job("job", ["oil", "oil flow", "1", "gas"], "row"))
     assert stream.columns(0.0, 9.0, 2) == [0, 1]
     for t, why in enumerate(["gas 3, expected 2 ± 1", "small, now 1 7, expected 2 ± 1; gas 1", ""]):
         stream.feed.add("alarm", 0, float(t), why=why)
@@ -214,3 +217,28 @@ def test_labels_that_are_drawn_are_described_however_long_ago_they_were():
     regimes.learn(np.arange(5), np.arange(5.0), np.zeros((5, 1)))
     assert [row["label"] for row in regimes.table(2)] == [4, 3]
     assert [row["label"] for row in regimes.table(2, [0, 4, 77])] == [4, 3, 0]
+
+
+@pytest.mark.parametrize("job", [Job("j", ["a", "b"], "row"), Job("j", ["a"], "stamp", "k"),
+                                 Job("j", ["words"], "number", text=True)])  # fmt: skip
+def test_all_that_is_shown_goes_on_from_the_history(job, tmp_path):
+    rng, times = np.random.default_rng(0), np.arange(400.0)
+    streams = Streams(job)
+    stamps = pa.array(times.astype("datetime64[s]").astype("datetime64[ns]"))
+    cells = {"row": np.arange(400), "time": stamps if job.stamped else times}
+    cells |= {"key": pa.array(["up", "down"] * 200)} if job.key else {}
+    cells |= {"label": rng.integers(0, 4, 400), "score": rng.normal(size=400)}
+    columns = {
+        name: ["a text"] * 400 if job.text else rng.normal(size=400) for name in job.features
+    }
+    streams.learn(pa.record_batch(cells | columns), 1.0)
+    for stream in streams.of.values():
+        stream.happened("birth", 1, 3.0, None, "flow high", (1.0, 2.0))
+        stream.happened("merge", 2, 3.0, 1)
+        stream.happened("death", 3, 4.0, None)
+        stream.describe([{"label": 1, "words": "pump", "theme": "", "examples": ["a text"]}])
+    save_history(tmp_path, streams)
+    again = load_history(tmp_path)
+    assert encoded(again) == encoded(streams)
+    (tmp_path / "page-history").write_bytes(encode_state("live-page", 1, {}, {"job": {}}))
+    assert load_history(tmp_path) is None  # of an earlier version

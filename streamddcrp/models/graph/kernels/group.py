@@ -12,7 +12,7 @@ from streamddcrp.models.graph.kernels import children as choices
 from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, move, n_clusters
 from streamddcrp.models.graph.kernels.forget import forget_cluster
 from streamddcrp.models.graph.kernels.revise import reweigh
-from streamddcrp.numerics import copy_row, log_add_exp
+from streamddcrp.numerics import copy_first, copy_row, log_add_exp
 from streamddcrp.particles.kernels import names as at
 from streamddcrp.particles.kernels.pool import EMPTY, drop
 from streamddcrp.particles.kernels.random import draw, draw_log, uniform
@@ -353,13 +353,35 @@ def _follow(config, state, g, after, K):
         log_weight[k] += math.log(m / total) if m > 0 else -np.inf
 
 
+@uncounted
+def _join(state, group, b, k, mine, opens, u):
+    """Let a row with cluster ``k`` join the table of one of ``mine`` rows, or open one.
+
+    In proportion to 1 each, and ``opens``: docs/math/graphs.md (8a). ``u``: a uniform number.
+    """
+    (table, size), labels = state.seats, state.clusters.labels
+    left, at = int(u * (mine + opens)) if mine > 0 else 0, 0
+    if left < mine:
+        while group[at] != group[b] or labels[at] != k or left > 0:
+            left -= group[at] == group[b] and labels[at] == k
+            at += 1
+        table[b] = table[at]
+    else:
+        while size[at] > 0:
+            at += 1
+        table[b] = at
+        state.particles.n_aux[0, k] += 1
+    size[table[b]] += 1
+
+
 @entry
 def sweep_rows(config, state, X, group, n):
     """Resample every row's cluster once, and after each row ``config.moves`` auxiliary items.
 
     docs/math/graphs.md, Caron and Doucet 2009, section 4.1. Rows with the label -1 are not seated
     yet: the first sweep draws the auxiliary items from the prior, then seats the rows one by one.
-    ``n`` : rows drawn in earlier sweeps, which fixes the random numbers.
+    With gamma, each row also has a table of its group, whose cluster it has (8a). ``n`` : rows
+    drawn in earlier sweeps, which fixes the random numbers.
     """
     particles, own, aux = state.particles, state.own, state.aux
     groups, clusters, scratch = state.groups, state.clusters, state.scratch
@@ -380,6 +402,11 @@ def sweep_rows(config, state, X, group, n):
         if old >= 0:
             cells.take_from(own, 0, g, old)
             size[old] -= 1
+            labels[b] = -1
+            if config.gamma < np.inf:
+                tables, at_table = state.seats
+                at_table[tables[b]] -= 1
+                particles.n_aux[0, old] -= at_table[tables[b]] == 0
             families.add_stats(family, hyper, x, -1.0, stats[old])
             if size[old] > 0:
                 families.posterior(family, hyper, stats[old], post[old])
@@ -389,15 +416,20 @@ def sweep_rows(config, state, X, group, n):
         cells.spread(aux, 0, a, K, items)
         cells.spread(own, 0, g, K, mine)
         alone = families.log_predictive(family, hyper, clusters.prior, x)
+        tie, opens = 1.0, config.alpha
+        if config.gamma < np.inf:
+            copy_first(items, particles.n_aux[0], K)
+            tie = config.alpha / (config.gamma + items[:K].sum())
+            opens = config.gamma * tie
         for k in range(K):
-            m = items[k] + mine[k]
+            m = tie * items[k] + mine[k]
             log_weight[k] = -np.inf
             if m > 0:
                 density = alone
                 if entries[k] >= 0:
                     density = families.log_predictive(family, hyper, post[k], x)
                 log_weight[k] = math.log(m) + density
-        log_weight[K] = math.log(config.alpha) + alone
+        log_weight[K] = math.log(opens) + alone
         if after >= 0:
             _follow(config, state, g, after, K)
         new = draw_log(log_weight, K + 1, uniform(config.seed, n + b, 0, choices.WHICH_EMPTY, 0))
@@ -406,6 +438,10 @@ def sweep_rows(config, state, X, group, n):
         if size[new] == 0:
             stats[new] = 0.0
             entries[new] = new
+        if config.gamma < np.inf:
+            share, others = tie * particles.n_aux[0, new], mine[new] if new < K else 0
+            u = uniform(config.seed, n + b, 0, choices.WHICH_EMPTY, 1)
+            _join(state, group, b, new, others, share, u)
         labels[b] = new
         cells.add_to(own, 0, g, new, 1)
         if after >= 0:

@@ -103,7 +103,8 @@ def explain_next(
             likely = m
         if table.ids[m] == counts[layout.STATE]:
             home = m
-    log_weight[K] = sums[layout.LOG_ALPHA] - log_total + math.log(sums[layout.NEW_BETA])
+    log_weight[K] = sums[layout.LOG_ALPHA] - log_total
+    log_weight[K] += state.log_new_weight(config, atoms, counts, sums)
     home = home if home >= 0 else likely
     explain(
         config.family, config.hyper, whole, table.post, scratch.prior_post, K, log_weight, home,
@@ -124,7 +125,8 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     filled = families.fill(config.family, config.hyper, table.post, x, K)
     log_total = weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b)
     scratch.log_new[0] = families.log_predictive(config.family, config.hyper, scratch.prior_post, x)
-    new = sums[layout.LOG_ALPHA] - log_total + math.log(sums[layout.NEW_BETA]) + scratch.log_new[0]
+    log_new = state.log_new_weight(config, atoms, counts, sums)
+    new = sums[layout.LOG_ALPHA] - log_total + log_new + scratch.log_new[0]
     families.log_predictives_in_lanes(config.family, config.hyper, table.post, x, K, scratch.own)
     near, nearest = -1, -np.inf  # the known table whose label an outlier gets
     top, score = new, scratch.share
@@ -142,7 +144,7 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     vectors.rest_of_options(score, scratch.message, K, padded(K))
     total, _ = vectors.exp_and_sum(score, scratch.message, 0, K, top, FAR)
     total += p_new
-    best, column = p_new, -1
+    best, column = p_new * sums[layout.NEW_BETA] * math.exp(-log_new), -1  # (6b)
     live = 0
     for m in range(K):
         if score[m] > best:
@@ -154,7 +156,7 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     if out[layout.OUTLIER] > 0.0:
         best, column = score[near], near
     out[LABEL] = table.ids[column] if column >= 0 else counts[layout.NEXT_ID]
-    out[LABEL_PROB] = best / total
+    out[LABEL_PROB] = (best if column >= 0 else p_new) / total
     out[SCORE] = filled - (top + math.log(total))
     out[P_NEW] = p_new / total
     out[P_CHANGE] = np.nan
@@ -370,11 +372,13 @@ def step_rows(
     -------
     int : the first row not yet learned
     """
-    made = counts[layout.N_EVENTS] + scratch.noted[NOTES]
+    made, noted = counts[layout.N_EVENTS], scratch.noted[NOTES]
     for b in range(start, X.shape[0]):
         if counts[layout.N_TABLES] + 4 > table.ids.shape[0]:  # one on arrival, three by moves
             return b
-        if b - start >= PIECE and counts[layout.N_EVENTS] + scratch.noted[NOTES] > made:
+        if b - start >= PIECE and scratch.noted[NOTES] > noted:
+            return b
+        if counts[layout.N_EVENTS] - made > len(events.kind) // 2:  # the next block needs the rest
             return b
         if _was_asked(counts, scratch, X[b], t[b]):
             log_total = scratch.asked[LOG_TOTAL]

@@ -55,22 +55,27 @@ def come_in_no_order(config, table, counts, sums, unknown):
 
 
 @uncounted
-def _share(config, scratch, x, odds, whole):
-    """Return log p(x) by both halves with their weights, and the row's share in the second one.
-
-    ``odds``: log weight of the second half, relative to the first; ``whole``: of both.
-    """
+def _scores(config, scratch, x, odds):
+    """Return log p(x) by each half; ``odds``: log weight of the second, relative to the first."""
     first = log_predictive(config.family, config.hyper, scratch.post, x)
-    second = log_predictive(config.family, config.hyper, scratch.shadow_post, x) + odds
+    return first, log_predictive(config.family, config.hyper, scratch.shadow_post, x) + odds
+
+
+@uncounted
+def _share(config, scratch, x, odds, whole):
+    """Return log p(x) by both halves, with log weight ``whole``, and the second one's share."""
+    first, second = _scores(config, scratch, x, odds)
     both = log_add_exp(first, second)
     return both - whole, math.exp(second - both)
 
 
 @uncounted
 def _add(config, table, m, x, weight, share):
-    """Add a row to both halves of column ``m``."""
-    add_stats(config.family, config.hyper, x, weight * (1.0 - share), table.left[m])
-    add_stats(config.family, config.hyper, x, weight * share, table.right[m])
+    """Add a row to both halves of column ``m``, or to one that has all of it."""
+    if share < 1.0:
+        add_stats(config.family, config.hyper, x, weight * (1.0 - share), table.left[m])
+    if share > 0.0:
+        add_stats(config.family, config.hyper, x, weight * share, table.right[m])
 
 
 @uncounted
@@ -137,21 +142,24 @@ def _seed(config, table, counts, scratch, m, stop, turn):
 
 @uncounted
 def _improve(config, table, scratch, m, stop, hard):
-    """Divide the first rows of column ``m`` again by its halves.
+    """Divide rows of column ``m`` by its halves.
 
-    Returns the log likelihood, and whether the halves share few of these rows.
+    Returns the log likelihood, 0 if ``hard``, and whether the halves share few of these rows.
     """
     odds, fit, n, apart = posteriors_of_halves(config, table, scratch, m), 0.0, 0.0, 0.0
     whole = math.log1p(math.exp(odds))
     table.left[m], table.right[m] = 0.0, 0.0
     for i in range(stop):
-        log_p, share = _share(config, scratch, scratch.mine[i], odds, whole)
-        n += scratch.there[i]
-        apart += scratch.there[i] * max(share, 1.0 - share)
+        z = scratch.there[i]
         if hard:
-            share = 1.0 if share > 0.5 else 0.0
-        fit += scratch.there[i] * log_p
-        _add(config, table, m, scratch.mine[i], scratch.there[i], share)
+            first, second = _scores(config, scratch, scratch.mine[i], odds)
+            share = 1.0 if second > first else 0.0
+        else:
+            log_p, share = _share(config, scratch, scratch.mine[i], odds, whole)
+            fit += z * log_p
+            n += z
+            apart += z * max(share, 1.0 - share)
+        _add(config, table, m, scratch.mine[i], z, share)
     return fit, apart > APART * n
 
 

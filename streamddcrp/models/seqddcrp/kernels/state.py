@@ -127,22 +127,34 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out
 
 @uncounted
 def refresh_weights(config, atoms, counts, sums):
-    """Refresh E beta under q(v_m) = Beta(1 + c_m, gamma + c_{>m})."""
+    """Refresh E beta, by the urn; of a new atom also by sticks: docs/math/atoms.md (6a), (6b)."""
     K = counts[layout.N_TABLES]
     if not config.recall:
         atoms.beta[:K] = 0.0
         return
-    tail = sums[layout.DEAD_BIRTHS]
+    tail = max(sums[layout.DEAD_BIRTHS], 0.0)
     for m in range(K):
-        tail += atoms.births[m]
-    left = 1.0  # product over earlier sticks of E(1 - v)
+        tail += max(atoms.births[m], 0.0)
+    total = config.gamma + tail
+    left = 1.0  # product over sticks of E(1 - v)
     for m in range(K):
-        tail -= atoms.births[m]
-        a = 1.0 + atoms.births[m]
+        births = max(atoms.births[m], 0.0)
+        tail -= births
         b = config.gamma + max(tail, 0.0)
-        atoms.beta[m] = left * a / (a + b)
-        left *= b / (a + b)
+        atoms.beta[m] = births / total
+        left *= b / (1.0 + births + b)
     sums[layout.NEW_BETA] = left
+
+
+@uncounted
+def log_new_weight(config, atoms, counts, sums):
+    """Log weight of a new atom in forecasts, docs/math/atoms.md (6a); 0 without recall. O(K)."""
+    if not config.recall:
+        return 0.0
+    total = config.gamma + max(sums[layout.DEAD_BIRTHS], 0.0)
+    for m in range(counts[layout.N_TABLES]):
+        total += max(atoms.births[m], 0.0)
+    return math.log(config.gamma / total)
 
 
 @uncounted

@@ -7,6 +7,7 @@ import numpy as np
 from streamddcrp.compilation import entry, leaf, uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB, P_CHANGE, RETURN, SCORE
 from streamddcrp.data.kernels import words as reading
+from streamddcrp.data.kernels.copies import N_HASHES, codes_of
 from streamddcrp.data.kernels.pieces import DUE, lacks_pieces, learn_pieces
 from streamddcrp.models.text.kernels import copies, layout, moves
 from streamddcrp.models.text.kernels import tables as index
@@ -50,11 +51,9 @@ def enter(words, window, counts, sums, scratch, U, every, old, room, t, data, st
         window.text[natural(begin + j & mask)] = w
         words.held[natural(w)] += 1
     if old >= 0:
-        copies.codes_of(
-            window.text, begin, U, every, len(window.table), scratch.codes[0], scratch.codes[1]
-        )
-    for r in range(layout.N_HASHES):
-        bucket = scratch.codes[0, r]
+        codes_of(window.text, begin, U, every, scratch.codes[0], scratch.codes[1])
+    for r in range(N_HASHES):
+        bucket = scratch.codes[0, r] % len(window.table)
         window.older[at, r], window.newest[bucket, r] = window.newest[bucket, r], at
     window.start[at], window.length[at], window.aside[at] = begin, U, every - U
     counts[layout.TEXT_END] += room

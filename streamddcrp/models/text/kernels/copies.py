@@ -2,9 +2,7 @@
 
 A text that is sent on a thousand times says what one author said. So the newest copy takes the
 place of the one before: it has its words in their table, and its weight is that of now; only the
-number of copies grows. The older one has no words any more, and the label of the newest. Near
-copies share the pair of words that a hash puts first, for some of several hashes; how likely a
-document is one is equation (5) of docs/math/texts.md.
+number of copies grows. The older one has no words any more, and the label of the newest.
 """
 
 import math
@@ -13,45 +11,12 @@ import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB
+from streamddcrp.data.kernels.copies import N_HASHES, NEAREST, codes_of, odds_of_copy
 from streamddcrp.models.text.kernels.clock import shift, weight_now
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
-from streamddcrp.models.text.kernels.layout import CONCENTRATION, N_HASHES, N_SEEN, TOTAL
+from streamddcrp.models.text.kernels.layout import CONCENTRATION, N_SEEN, TOTAL
 from streamddcrp.models.text.kernels.tables import extend, find
 from streamddcrp.numerics import natural
-
-MASK = (1 << 52) - 1
-ODD = 0x2545F4914F6CD
-COPIED, CHANGED = 0.1, 0.1  # part of the documents that are copies, and of their words changed
-NEAREST = 3  # documents of the same code that are compared
-
-
-@leaf
-def hash_of(w):
-    """Return a number below 2^52 for a word."""
-    x = ((np.int64(w) + 1) * 0x9E3779B97F4A7) & MASK
-    return (x ^ (x >> 27)) * 0x3F58476D1CE4D & MASK
-
-
-@leaf
-def codes_of(text, start, U, every, size, codes, second):
-    """Write numbers that documents share: of the same words, and of the first two by some hashes.
-
-    These are of the first ``U`` of ``every`` words in a ring; ``second`` is work space.
-    """
-    mask, whole = len(text) - 1, np.int64(0)
-    codes[:], second[:] = MASK, MASK
-    for j in range(every):
-        x = hash_of(text[natural(start + j & mask)])
-        whole = (whole + x) & MASK
-        for r in range(1, N_HASHES if j < U else 1):
-            x = x * ODD & MASK
-            if x < codes[r]:
-                codes[r], second[r] = x, codes[r]
-            elif x < second[r]:
-                second[r] = x
-    codes[0], second[0] = whole, 0
-    for r in range(N_HASHES):
-        codes[r] = (3 * codes[r] + second[r]) % size
 
 
 @uncounted
@@ -75,9 +40,8 @@ def gain_of_copy(config, words, postings, tables, window, counts, sums, at, U):
         return 0.0
     B, scale, b = sums[CONCENTRATION], word_scale(config, counts, sums), smoothing(config, sums)
     new, per = (B + config.discount * tables.n_words[k]) * scale, 1.0 / (B + tables.n_tokens[k])
-    out = shared * math.log(1.0 - CHANGED) + changed * math.log(CHANGED)
     here = min(counts[N_SEEN], len(window.table))
-    out += math.log(COPIED / here)
+    out = odds_of_copy(shared, changed, here)
     for j in range(n):
         w = window.text[natural(start + j & mask)]
         if words.mark[w] > 0:
@@ -94,7 +58,9 @@ def find_copy(config, words, postings, tables, window, counts, sums, scratch, do
     codes[:] = 0
     if not config.copies or U == 0:
         return np.int64(-1)
-    codes_of(doc, 0, U, every, size, codes, scratch.codes[1])
+    codes_of(doc, 0, U, every, codes, scratch.codes[1])
+    for r in range(N_HASHES):
+        codes[r] %= size
     for j in range(U):
         if doc[j] >= 0:
             words.mark[doc[j]] = 1

@@ -85,7 +85,6 @@ MOST_WORDS = 1 << 16  # different words of a document that count
 SHOWN = 256  # bytes that are kept of a document; a power of two
 MOST_ARCHIVED = 512  # tables in the archive
 N_KEPT = 32  # words kept of each
-N_HASHES = 5  # numbers by which copies are found: of all words, and of the first two by hashes
 N_EXAMPLES = 3  # documents kept of a table
 
 # columns of the output of a step, behind those of `streamddcrp.contract`

@@ -246,12 +246,12 @@ def _visit(d, tree, docs, s, work, out):
 
 
 @kernel
-def learn(first, last, fresh, tree, docs, s, out):
+def learn(first, last, fresh, widths, tree, docs, s, out):
     """Learn documents one by one; after each visit some earlier ones again.
 
-    With ``fresh`` False the documents are known and are visited once each. Returns the first
-    document without room for a new path, or ``last``; there are never more than ``max_nodes``
-    nodes.
+    With ``fresh`` False the documents are known and are visited once each. ``widths``: words known
+    with each. Returns the first document without room for a new path, or ``last``; there are never
+    more than ``max_nodes`` nodes.
     """
     whole, real, offsets = tree.whole, tree.real, docs.offsets
     work = _work(offsets, s)
@@ -260,6 +260,14 @@ def learn(first, last, fresh, tree, docs, s, out):
             return d
         if fresh:
             whole[N_SEEN] += 1
+            for w in range(whole[N_WORDS], widths[d - first]):
+                tree.first[w] = whole[N_SEEN]
+            whole[N_WORDS] = max(whole[N_WORDS], widths[d - first])
+            if docs.source[d] > 0:
+                of = d - docs.source[d]
+                docs.copies[of] += 1
+                out[d - first, 0], out[d - first, 1] = tree.ids[docs.ends[of]], 1.0
+                continue
             rho_t = 1.0
             if s.forgetting < 1.0:  # a natural-gradient step t^-forgetting on means over t items
                 t = whole[N_SEEN]
@@ -267,11 +275,6 @@ def learn(first, last, fresh, tree, docs, s, out):
                 if t > 1:
                     real[SCALE] *= (t - rho_t) / (t - 1.0)
             docs.weights[d] = rho_t / real[SCALE]
-            known = whole[N_WORDS]
-            for at in range(offsets[d], offsets[d + 1]):
-                if docs.words[at] >= known:
-                    tree.first[docs.words[at]] = whole[N_SEEN]
-                whole[N_WORDS] = max(whole[N_WORDS], docs.words[at] + 1)
         oldest = max(0, d + 1 - s.window)
         for r in range(s.revisits + 1 if fresh else 1):
             i = d
