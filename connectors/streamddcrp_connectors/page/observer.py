@@ -193,9 +193,11 @@ def opened(at: str, folder: Path | None, form: str = "text") -> Iterator[LivePag
 
 
 def needs_extra() -> None:
-    """Raise an error that says how to install the page's server, if it is missing."""
-    if importlib.util.find_spec("tornado") is None:
-        raise MissingExtraError("the live page needs tornado: pip install 'streamddcrp[live]'")
+    """Raise an error that says how to install what the page needs, if it is missing."""
+    for name in ("tornado", "msgspec"):
+        if importlib.util.find_spec(name) is None:
+            message = f"the live page needs {name}: pip install 'streamddcrp[live]'"
+            raise MissingExtraError(message)
 
 
 def place(at: str) -> tuple[str, int]:
