@@ -24,7 +24,7 @@ from streamddcrp.numerics import add, copy_row, log_add_exp, scale, sum_first
 PAST = 512  # evicted rows that are kept, while there is only one table
 NEEDED = 5.0  # nats by which halves must lead
 APART = 0.9  # mean probability of the likelier half above which they share few rows
-FIRST, FACTOR = 256.0, 1.5  # rows at which an only table gets halves, and factor between attempts
+FIRST, FACTOR = 128.0, 1.5  # rows at which an only table gets halves, and factor between attempts
 ENOUGH = 16.0  # expected rows required for halves; also in either one for a split
 SETTLED = 20.0  # expected rows from which a table counts
 SLIGHT = 0.02  # probability of a row at a table above which it counts there
@@ -113,7 +113,7 @@ def _collect(rows, counts, scratch, m, first, past):
 
 @uncounted
 def _seed(config, table, counts, scratch, m, stop, turn):
-    """Seed each half of column ``m`` with one row: any one, and the least similar one."""
+    """Seed each half of column ``m`` with one row: any one, and the least similar or another."""
     family, hyper, x, z = config.family, config.hyper, scratch.mine, scratch.there
     n, one = 0, 0
     for i in range(stop):
@@ -127,10 +127,12 @@ def _seed(config, table, counts, scratch, m, stop, turn):
     scratch.stats[:] = 0.0
     add_stats(family, hyper, x[one], ENOUGH, scratch.stats)
     posterior(family, hyper, scratch.stats, scratch.post)
-    least, other = math.inf, one
+    least, other, far = math.inf, one, (one + (turn + 1) * STRIDE) % stop
     for i in range(stop):
         if z[i] > 0.5:
             score = log_predictive(family, hyper, scratch.post, x[i])
+            if turn % 2 == 1:
+                score = float(abs(i - far))
             if score < least:
                 least, other = score, i
     table.left[m], table.right[m] = 0.0, 0.0
@@ -140,19 +142,25 @@ def _seed(config, table, counts, scratch, m, stop, turn):
 
 @uncounted
 def _improve(config, table, scratch, m, stop, hard):
-    """Divide rows of column ``m`` by its halves; return the log likelihood, 0 if ``hard``."""
-    odds, fit = posteriors_of_halves(config, table, scratch, m), 0.0
+    """Divide rows of column ``m`` by its halves.
+
+    Returns the log likelihood, 0 if ``hard``, and whether the halves share few of these rows.
+    """
+    odds, fit, n, apart = posteriors_of_halves(config, table, scratch, m), 0.0, 0.0, 0.0
     whole = math.log1p(math.exp(odds))
     table.left[m], table.right[m] = 0.0, 0.0
     for i in range(stop):
+        z = scratch.there[i]
         if hard:
             first, second = _scores(config, scratch, scratch.mine[i], odds)
             share = 1.0 if second > first else 0.0
         else:
             log_p, share = _share(config, scratch, scratch.mine[i], odds, whole)
-            fit += scratch.there[i] * log_p
-        _add(config, table, m, scratch.mine[i], scratch.there[i], share)
-    return fit
+            fit += z * log_p
+            n += z
+            apart += z * max(share, 1.0 - share)
+        _add(config, table, m, scratch.mine[i], z, share)
+    return fit, apart > APART * n
 
 
 @uncounted
@@ -186,13 +194,13 @@ def are_apart(atoms, m, known):
 
 @uncounted
 def _older(scratch, n):
-    """Return how many of ``n`` collected rows are their older half; all if these are few."""
+    """Return how many of ``n`` collected rows are their older third; all if these are few."""
     total, so_far = sum_first(scratch.there, n), 0.0
     if total < 2.0 * MANY:
         return n
     for i in range(n):
         so_far += scratch.there[i]
-        if so_far >= total / 2.0:
+        if so_far >= total / 3.0:
             return i + 1
     return n
 
@@ -202,26 +210,26 @@ def find_halves(config, rows, table, counts, scratch, m, known):
     """Find a likelier division of column ``m`` than its halves; return whether there is one.
 
     It is the likeliest of several, by EM: of the window's rows, or, if it is the only column, of
-    the older half of these and the rows that are kept. O((W + R) P).
+    the older third of these and the rows that are kept. Its halves must share few rows, too.
+    O((W + R) P).
     """
     n, best, found = _collect(rows, counts, scratch, m, 0, not known), -math.inf, False
-    enough, taken = 0.0, scratch.taken
-    for i in range(n):
+    stop, enough, taken = n if known else _older(scratch, n), 0.0, scratch.taken
+    for i in range(stop):
         enough += scratch.there[i] if scratch.there[i] > 0.5 else 0.0
     if enough < ENOUGH:
         return False
-    stop = n if known else _older(scratch, n)
     copy_row(taken[2], table.left[m])
     copy_row(taken[3], table.right[m])
     if table.left[m, 0] > 0.0:
         for _ in range(AGAIN):
-            best = _improve(config, table, scratch, m, stop, False) + MARGIN
-    for turn in range(TRIES):
-        fit = 0.0
+            best = _improve(config, table, scratch, m, stop, False)[0] + MARGIN
+    for turn in range(TRIES if known else 2 * TRIES):
+        fit, apart = 0.0, False
         _seed(config, table, counts, scratch, m, stop, turn)
         for n_round in range(ROUNDS):
-            fit = _improve(config, table, scratch, m, stop, n_round < HARD)
-        if fit > best:
+            fit, apart = _improve(config, table, scratch, m, stop, n_round < HARD)
+        if fit > best and (apart or known):
             best, found = fit, True
             copy_row(taken[0], table.left[m])
             copy_row(taken[1], table.right[m])
