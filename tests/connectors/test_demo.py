@@ -32,7 +32,7 @@ def test_demo_leaves_data_results_picture_and_words(tmp_path):
     )
     assert "Regime 1: " in words
     # the first picture of the README: the interruptions are one regime
-    assert "regime 2, twice: 2022-03-29 08:00, 2022-04-27 14:00" in words
+    assert "regime 2, twice: 2022-03-29 08:00, 2022-04-27 15:00" in words
     assert (folder / "water-flow.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert matplotlib("image").imread(folder / "water-flow.png")[..., :3].std() > 0.05
     ET.fromstring((folder / "water-flow.svg").read_bytes())

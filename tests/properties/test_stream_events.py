@@ -159,8 +159,9 @@ def test_alpha_is_learned_from_the_openings_and_the_rates_of_all_rows():
 def test_predictions_are_by_definition(decay, recall):
     """p(x) = sum_m pi_m p(x | m) + pi_new m(x), with pi from the links to every row so far.
 
-    A link leads to row j's atom, a birth to one of the sticks: pi_m = (sum_j f_j Z_jm + alpha
-    E beta_m) / S. The tables' posteriors are taken over: an arrival may leave them stale.
+    A link leads to row j's atom, a birth to one of the atoms by the urn: pi_m = (sum_j f_j Z_jm +
+    alpha E beta_m) / S with (6a) of docs/math/atoms.md. A new label has the weight (6b). The
+    tables' posteriors are taken over: an arrival may leave them stale.
     """
     config, state = engine(FAMILY, decay, recall=recall, gamma=3.0)
     twin = DenseStream(config, state, decay, FAMILY)
@@ -170,11 +171,10 @@ def test_predictions_are_by_definition(decay, recall):
         f, (_, _, _, Z) = decay.weight(i - t), twin.tables()
         births = s.atoms.births[:K]
         tail = s.sums[DEAD_BIRTHS] + births.sum() - np.cumsum(births)
-        v = (1.0 + births) / (1.0 + births + config.gamma + tail)
-        left = np.cumprod(np.append(1.0, 1.0 - v)) if recall else np.append(np.ones(K), 1.0)
-        beta = v * left[:-1] if recall else np.zeros(K)
+        c = births.sum() + s.sums[DEAD_BIRTHS]
+        beta = births / (config.gamma + c) if recall else np.zeros(K)
         pi = (f @ Z[:, :K] + alpha * beta if i else alpha * beta) / (alpha + f.sum())
-        new = alpha * left[-1] / (alpha + f.sum())
+        new = alpha * (config.gamma / (config.gamma + c) if recall else 1.0) / (alpha + f.sum())
         density = [
             log_predictive(config.family, config.hyper, s.table.post[m], x) for m in range(K)
         ]
@@ -185,7 +185,12 @@ def test_predictions_are_by_definition(decay, recall):
         assert out[SCORE] == pytest.approx(-math.log(weight.sum()), rel=1e-9, abs=1e-9)
         weight /= weight.sum()
         assert out[P_NEW] == pytest.approx(weight[-1], rel=1e-8, abs=1e-14)
-        assert out[LABEL_PROB] == pytest.approx(weight.max(), rel=1e-8)
-        assert out[LABEL] == ids[int(weight.argmax())]
+        seated = weight.copy()
+        if recall:
+            by_sticks = np.prod((config.gamma + tail) / (1.0 + config.gamma + births + tail))
+            seated[-1] *= by_sticks * (config.gamma + c) / config.gamma
+        label = int(seated.argmax())
+        assert out[LABEL_PROB] == pytest.approx(weight[label], rel=1e-8)
+        assert out[LABEL] == ids[label]
         assert out[LIVE_TABLES] == live
     assert twin.state.n_tables > 1

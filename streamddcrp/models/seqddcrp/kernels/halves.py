@@ -24,7 +24,7 @@ from streamddcrp.numerics import add, copy_row, log_add_exp, scale, sum_first
 PAST = 512  # evicted rows that are kept, while there is only one table
 NEEDED = 5.0  # nats by which halves must lead
 APART = 0.9  # mean probability of the likelier half above which they share few rows
-FIRST, FACTOR = 128.0, 1.5  # rows at which an only table gets halves, and factor between attempts
+FIRST, FACTOR = 256.0, 1.5  # rows at which an only table gets halves, and factor between attempts
 ENOUGH = 16.0  # expected rows required for halves; also in either one for a split
 SETTLED = 20.0  # expected rows from which a table counts
 SLIGHT = 0.02  # probability of a row at a table above which it counts there
