@@ -162,7 +162,7 @@ class _Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 
 class FlightService(flight.FlightServerBase):  # type: ignore[misc]
-    """Answer one batch at a time; an error that is no client's fault ends the service.
+    """Answer one batch at a time; an error that no client caused ends the service.
 
     ``port`` 0 picks a free one. A host reachable from other machines needs a token.
     """

@@ -242,7 +242,7 @@ class CsvRows:
         return None, len(lines) if over else first
 
     def _read(self, block: bytes, names: Sequence[str]) -> tuple[Any, dict[int, Refusal]]:
-        """Read columns of cells as text, and say what is no row; its cells are null.
+        """Read columns of cells as text, and say which lines are not rows; their cells are null.
 
         Arrow parses a block in which each line is a whole row.
         """

@@ -17,7 +17,7 @@ COPIED, CHANGED = 0.1, 0.1  # part of the texts that are copies, and of their wo
 NEAREST = 3  # texts of the same code that are compared
 N_HASHES = 5  # codes of a text: one of all words, and of the first two by four hashes
 WITNESSES = 64  # newest texts with a word that say which words come with it
-N_SEEN, N_WHOLE, N_PLACES = 0, 1, 2  # texts; those in reach that are no copies; words in the index
+N_SEEN, N_WHOLE, N_PLACES = 0, 1, 2  # texts; originals in reach; words in the index
 PEEK, LEARN, KNOWN = 0, 1, 2  # what is done with a text: KNOWN is learned and no copy
 
 

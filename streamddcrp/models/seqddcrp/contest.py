@@ -4,8 +4,8 @@ The reach of links is chosen in the same way, for the best three of these priors
 links reach a row or two, and the next row is expected at the last row's table. If rows come in no
 order, links reach far, and the next row is expected at the tables in proportion to their rows. A
 longer reach than the initial one must lead, because it is slow to notice a shifted level. A reach
-shorter than the memory of the noise is not tried: its tables would follow the noise. Nor is one of
-more rows than there are: to them it is only a larger chance of a table.
+shorter than the memory of the noise is not tried: its tables would follow the noise. A reach
+longer than the first rows is not tried either: there it only makes a new table likelier.
 
 With few rows, many tables can easily fit by chance. A candidate must therefore lead those that open
 tables most rarely and, up to row 63, those that expect one broad table. A candidate that expects

@@ -39,7 +39,7 @@ class Copies:
         return -1 if source < 0 else int(self.of[epoch][source]), float(surprise)
 
     def note(self, X: Any, epoch: int) -> tuple[Any, FloatArray]:
-        """Note texts (N, V); return which are no copies, and the surprise of those that are."""
+        """Note texts (N, V); return which are originals, and the surprise of the copies."""
         source, surprise = self.index.find(as_rows(X))
         new, known = source < 0, self.of.get(epoch, np.zeros(0, np.int64))
         rows = self.of[epoch] = np.append(known, len(self.q) - 1 + np.cumsum(new))
@@ -113,7 +113,7 @@ class Copies:
         return self
 
     def restore_words(self, X: Any, epoch: int) -> None:
-        """Note the rows (N, V) of the open epoch, none of which may be a copy of another."""
+        """Note the rows (N, V) of the open epoch; none may be a copy of another."""
         rows, new = as_rows(X), np.append(_are_new(self.of.get(epoch, ())), True)
         offsets = rows.offsets[np.cumsum(new) - new]  # a copy has no words
         source, _ = self.index.find(Bags(offsets, rows.words, rows.counts))

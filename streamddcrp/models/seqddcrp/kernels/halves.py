@@ -130,9 +130,10 @@ def _seed(config, table, counts, scratch, m, stop, turn):
     least, other, far = math.inf, one, (one + (turn + 1) * STRIDE) % stop
     for i in range(stop):
         if z[i] > 0.5:
-            score = log_predictive(family, hyper, scratch.post, x[i])
             if turn % 2 == 1:
                 score = float(abs(i - far))
+            else:
+                score = log_predictive(family, hyper, scratch.post, x[i])
             if score < least:
                 least, other = score, i
     table.left[m], table.right[m] = 0.0, 0.0
